@@ -1,0 +1,48 @@
+"""Everything metricopt raises or warns about.
+
+Each class is also the builtin it resembles, so callers may catch either.
+"""
+
+
+class MetricOptError(Exception):
+    """Base of every error raised on purpose by metricopt."""
+
+
+class MetricError(MetricOptError, ValueError):
+    """The metric is described wrongly, raised, or returned something that is not a number within its bounds."""
+
+
+class ObservationError(MetricOptError, ValueError):
+    """There are too few usable metric observations to go on."""
+
+
+class BudgetError(MetricOptError, ValueError):
+    """More metric queries are asked for than were granted, or the plan does not fit the grant."""
+
+
+class AdapterError(MetricOptError, ValueError):
+    """The adapter does not fit the network."""
+
+
+class DataError(MetricOptError, ValueError):
+    """Data are missing, damaged, of the wrong shape, or shared between sets that must be apart."""
+
+
+class FileFormatError(MetricOptError, ValueError):
+    """A saved file is damaged, of another version, or belongs to another model."""
+
+
+class UnknownNameError(MetricOptError, LookupError):
+    """No component of that name is registered."""
+
+
+class MetricOptWarning(UserWarning):
+    """Base of every warning issued by metricopt."""
+
+
+class FlatValueWarning(MetricOptWarning):
+    """The value function tells nothing about the metric; finetuning with it would do nothing."""
+
+
+class MetricFailureWarning(MetricOptWarning):
+    """One metric query failed; it was counted, and the run went on without its answer."""
