@@ -1,0 +1,51 @@
+"""Black-box metrics: any function of truth and prediction, and a registry of named ones with batched forms."""
+
+from metricopt.metrics.classification import (
+    accuracy,
+    balanced_error,
+    f_beta,
+    g_mean,
+    jaccard,
+    macro_f1,
+    mcr,
+    worst_class_recall,
+)
+from metricopt.metrics.grouped import worst_group_accuracy
+from metricopt.metrics.metric import Metric
+from metricopt.metrics.named import METRICS, as_metric
+from metricopt.metrics.predictions import labels_of, margin_of, outputs_of, scores_of
+from metricopt.metrics.ranking import (
+    aucpr,
+    aucpr_macro,
+    aucpr_micro,
+    auroc,
+    precision_at_recall,
+    precision_at_top,
+    top_k_error,
+)
+
+__all__ = [
+    "METRICS",
+    "Metric",
+    "accuracy",
+    "as_metric",
+    "aucpr",
+    "aucpr_macro",
+    "aucpr_micro",
+    "auroc",
+    "balanced_error",
+    "f_beta",
+    "g_mean",
+    "jaccard",
+    "labels_of",
+    "macro_f1",
+    "margin_of",
+    "mcr",
+    "outputs_of",
+    "precision_at_recall",
+    "precision_at_top",
+    "scores_of",
+    "top_k_error",
+    "worst_class_recall",
+    "worst_group_accuracy",
+]

@@ -1,0 +1,133 @@
+"""From raw model outputs to what a metric wants to see: labels or scores."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from metricopt.errors import MetricError
+
+
+def labels_of(outputs: Tensor, *, multilabel: bool = False) -> Tensor:
+    """Predicted classes of a population of models, int64.
+
+    A single logit says class 1 where it is positive; several say the class of the largest, the first one among equals.
+
+    Args:
+        outputs: Logits, (population, n), (population, n, 1) or (population, n, classes).
+        multilabel: Whether each column is a yes/no question of its own.
+
+    Returns:
+        Classes, (population, n), or with `multilabel` 0 or 1 for each column, (population, n, columns).
+
+    Example:
+        >>> labels_of(torch.tensor([[-1.0, 2.0]])).tolist()
+        [[0, 1]]
+        >>> labels_of(torch.tensor([[[0.1, 0.2, 0.9], [3.0, 1.0, 2.0]]])).tolist()
+        [[2, 0]]
+        >>> labels_of(torch.tensor([[[-1.0, 2.0, 3.0]]]), multilabel=True).tolist()
+        [[[0, 1, 1]]]
+    """
+    outputs = _single_logit_flat(outputs)
+    if outputs.ndim == 2 or multilabel:
+        return (outputs > 0).long()
+    return outputs.argmax(-1)
+
+
+def scores_of(outputs: Tensor, *, multilabel: bool = False) -> Tensor:
+    """Probabilities of a population of models, float64.
+
+    Args:
+        outputs: Logits, (population, n), (population, n, 1) or (population, n, classes).
+        multilabel: Whether each column is a yes/no question of its own.
+
+    Returns:
+        Sigmoid of single logits, (population, n); of each column with `multilabel`; otherwise the softmax,
+        (population, n, classes).
+
+    Example:
+        >>> scores_of(torch.tensor([[0.0, 100.0]])).tolist()
+        [[0.5, 1.0]]
+        >>> scores_of(torch.tensor([[[1.0, 1.0]]])).tolist()
+        [[[0.5, 0.5]]]
+    """
+    # In float32 confident predictions saturate to the same score, and a ranking metric would see ties.
+    outputs = _single_logit_flat(outputs).double()
+    if outputs.ndim == 2 or multilabel:
+        return outputs.sigmoid()
+    return outputs.softmax(-1)
+
+
+def margin_of(outputs: Tensor) -> Tensor:
+    """How far two-class models lean to class 1: the logit, or the difference of two; ranks as the probability does.
+
+    Args:
+        outputs: Logits or probabilities, (population, n), (population, n, 1) or (population, n, 2).
+
+    Returns:
+        Margins in float64, (population, n).
+
+    Example:
+        >>> margin_of(torch.tensor([[[1.0, 3.0], [2.0, 0.0]]])).tolist()
+        [[2.0, -2.0]]
+    """
+    outputs = _single_logit_flat(outputs).double()
+    if outputs.ndim == 2:
+        return outputs
+    if outputs.shape[-1] != 2:
+        raise MetricError(
+            f"a two-class metric met {outputs.shape[-1]} output columns; it takes 1 or 2: "
+            f"use a multi-class metric such as 'aucpr_macro' or 'macro_f1'"
+        )
+    return outputs[..., 1] - outputs[..., 0]
+
+
+def outputs_of(model: Callable[..., Any], inputs: Any) -> Tensor:
+    """Raw outputs of a model on `inputs`, without gradients and in eval mode.
+
+    Example:
+        >>> outputs_of(nn.Dropout(0.9), torch.ones(2)).tolist()
+        [1.0, 1.0]
+    """
+    with evaluating(model):
+        outputs = model(inputs)
+    if not isinstance(outputs, Tensor):
+        raise MetricError(
+            f"the model returned {type(outputs).__name__}, not a tensor of outputs: "
+            f"describe the metric with on='model' and read the predictions in its function"
+        )
+    return outputs
+
+
+@contextmanager
+def evaluating(model: Any) -> Iterator[None]:
+    """Without gradients and, for a module, in eval mode; every submodule gets its own mode back.
+
+    Example:
+        >>> net = nn.Dropout()
+        >>> with evaluating(net):
+        ...     net.training
+        False
+        >>> net.training
+        True
+    """
+    modes = [(module, module.training) for module in model.modules()] if isinstance(model, nn.Module) else []
+    for module, _ in modes:
+        module.training = False
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
+
+
+def _single_logit_flat(outputs: Tensor) -> Tensor:
+    if outputs.ndim not in (2, 3):
+        raise MetricError(
+            f"outputs of shape {tuple(outputs.shape)} per population have no labels or scores; expected one logit or "
+            f"one column of logits per class for each example: describe the metric with on='logits' and convert there"
+        )
+    return outputs.squeeze(-1) if outputs.ndim == 3 and outputs.shape[-1] == 1 else outputs
