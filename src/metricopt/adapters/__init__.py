@@ -1,0 +1,33 @@
+"""Adapters: a frozen pre-trained network modulated by one vector phi; phi = 0 changes nothing.
+
+Every module of this package is imported, so that a new adapter is one new file with one decorator.
+"""
+
+import importlib
+import pkgutil
+
+from metricopt.adapters.conditional_norm import ConditionalNorm
+from metricopt.adapters.dynamic_bias import DynamicBias
+from metricopt.adapters.film import FiLM
+from metricopt.adapters.model import AdaptedModel, adapt, merge, remove
+from metricopt.adapters.output_affine import OutputAffine
+from metricopt.adapters.spec import ADAPTERS, Adapter, SingleAdapter, Sum, adapter_from
+
+__all__ = [
+    "ADAPTERS",
+    "AdaptedModel",
+    "Adapter",
+    "ConditionalNorm",
+    "DynamicBias",
+    "FiLM",
+    "OutputAffine",
+    "SingleAdapter",
+    "Sum",
+    "adapt",
+    "adapter_from",
+    "merge",
+    "remove",
+]
+
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")

@@ -1,0 +1,152 @@
+"""Per-channel scales and shifts: where they come from, what they do to an output, how weights take them in."""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.nn import functional
+
+from metricopt.adapters.layers import CONVOLUTION, LINEAR, Site
+from metricopt.adapters.spec import Hook, Modulation
+
+
+class Affine(NamedTuple):
+    """What one phi does to each channel of one layer: h * (1 + scale) + shift, each (channels,)."""
+
+    scale: Tensor
+    shift: Tensor
+
+
+class ChannelMap(nn.Module):
+    """Fixed random linear map from phi to one number per channel of each of several layers.
+
+    Every row has length `strength`: coordinates of phi with unit variance give each channel a number of standard
+    deviation `strength`, whatever the dimension.
+
+    Example:
+        >>> from metricopt.adapters.layers import survey
+        >>> sites = survey(nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(5))).sites
+        >>> rows = ChannelMap(sites, dim=8, strength=0.1, generator=torch.Generator())
+        >>> {name: tuple(numbers.shape) for name, numbers in rows(torch.zeros(8)).items()}
+        {'0': (3,), '1': (5,)}
+    """
+
+    matrix: Tensor
+
+    def __init__(self, sites: tuple[Site, ...], *, dim: int, strength: float, generator: Generator) -> None:
+        super().__init__()
+        self.sizes = {site.name: site.channels for site in sites}
+        directions = torch.randn(sum(self.sizes.values()), dim, generator=generator)
+        self.register_buffer("matrix", strength * functional.normalize(directions, dim=1))
+
+    def forward(self, phi: Tensor) -> dict[str, Tensor]:
+        """Numbers per channel, by layer name, for phi (dim,)."""
+        numbers = self.matrix @ phi  # (all channels,)
+        return dict(zip(self.sizes, numbers.split(list(self.sizes.values())), strict=True))
+
+
+class ChannelModulation(Modulation):
+    """Layers whose outputs h become h * (1 + A phi) + B phi, or h + B phi without `scale`.
+
+    Example:
+        >>> from metricopt.adapters import FiLM, adapt
+        >>> model = adapt(nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)), FiLM(dim=2))
+        >>> model.modulations[0].layers
+        ('1',)
+    """
+
+    def __init__(self, sites: tuple[Site, ...], scale: ChannelMap | None, shift: ChannelMap) -> None:
+        super().__init__()
+        self.dim = shift.matrix.shape[1]
+        self.layers = tuple(site.name for site in sites)
+        self.axes = {site.name: site.axis for site in sites}
+        self.scale = scale
+        self.shift = shift
+
+    def hooks(self, phi: Tensor) -> dict[str, Hook]:
+        """For each layer the affine map of its output."""
+        return {name: partial(_affine_hook, affine, self.axes[name]) for name, affine in self._affines(phi).items()}
+
+    def on_output(self, phi: Tensor, output: Any) -> Any:  # noqa: ARG002
+        """The output as it is."""
+        return output
+
+    def fold(self, phi: Tensor, net: nn.Module) -> None:
+        """Scale and shift the last thing each layer does."""
+        for name, affine in self._affines(phi).items():
+            fold_affine(net.get_submodule(name), affine)
+
+    def _affines(self, phi: Tensor) -> dict[str, Affine]:
+        shifts = self.shift(phi)
+        scales = {name: torch.zeros_like(b) for name, b in shifts.items()} if self.scale is None else self.scale(phi)
+        return {name: Affine(scales[name], shifts[name]) for name in self.layers}
+
+
+def modulated(output: Tensor, affine: Affine, axis: int) -> Tensor:
+    """`output` * (1 + scale) + shift along its channel axis.
+
+    Example:
+        >>> modulated(torch.ones(1, 2), Affine(torch.tensor([1.0, 0.0]), torch.tensor([0.0, 5.0])), axis=-1)
+        tensor([[2., 6.]])
+    """
+    return output * (1 + along(affine.scale, output, axis)) + along(affine.shift, output, axis)
+
+
+def along(numbers: Tensor, output: Tensor, axis: int) -> Tensor:
+    """One number per channel, shaped and typed to broadcast against `output`.
+
+    Example:
+        >>> along(torch.zeros(3), torch.zeros(2, 3, 5, 5), axis=1).shape
+        torch.Size([3, 1, 1])
+    """
+    trailing = output.ndim - 1 - axis if axis >= 0 else -1 - axis
+    # Under autocast the output may be of half precision; without the cast it would leave in single precision.
+    return numbers.reshape(-1, *[1] * trailing).to(output.dtype)
+
+
+def fold_affine(layer: nn.Module, affine: Affine) -> None:
+    """Make `layer` do the scaling and shifting itself; weight and bias are created where it had none.
+
+    Example:
+        >>> layer = nn.Linear(2, 1, bias=False)
+        >>> fold_affine(layer, Affine(torch.tensor([1.0]), torch.tensor([0.5])))
+        >>> layer.bias
+        Parameter containing:
+        tensor([0.5000], requires_grad=True)
+    """
+    weight, bias = weight_and_bias(layer, affine.shift)
+    is_matrix = isinstance(layer, LINEAR + CONVOLUTION)
+    rows = affine.scale.reshape(-1, *[1] * (weight.ndim - 1)) if is_matrix else affine.scale
+    set_weight_and_bias(layer, weight * (1 + rows), bias * (1 + affine.scale) + affine.shift)
+
+
+def weight_and_bias(layer: nn.Module, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Weight and bias of a layer, or what their absence means: ones and zeros, shaped like a normalised sample.
+
+    Example:
+        >>> weight_and_bias(nn.BatchNorm1d(2, affine=False), torch.zeros(2))
+        (tensor([1., 1.]), tensor([0., 0.]))
+    """
+    shape = layer.normalized_shape if isinstance(layer, nn.LayerNorm) else like.shape
+    weight, bias = layer._parameters["weight"], layer._parameters["bias"]
+    return (
+        torch.ones(shape).to(like) if weight is None else weight.detach(),
+        torch.zeros(shape).to(like) if bias is None else bias.detach(),
+    )
+
+
+def set_weight_and_bias(layer: nn.Module, weight: Tensor, bias: Tensor) -> None:
+    """Give a layer new parameters; those it shared with other layers stay theirs."""
+    for name, tensor in (("weight", weight), ("bias", bias)):
+        before = layer._parameters[name]
+        layer.register_parameter(name, nn.Parameter(tensor, before is None or before.requires_grad))
+    # The flags decide nothing any more, but the layer prints them.
+    if isinstance(layer, nn.LayerNorm):
+        layer.elementwise_affine = True
+    elif isinstance(layer, nn.GroupNorm | nn.modules.batchnorm._BatchNorm):
+        layer.affine = True
+
+
+def _affine_hook(affine: Affine, axis: int, _layer: nn.Module, _inputs: tuple[Any, ...], output: Tensor) -> Tensor:
+    return modulated(output, affine, axis)

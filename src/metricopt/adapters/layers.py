@@ -1,0 +1,160 @@
+"""The layers of a network an adapter can act on, in the order the network calls them."""
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import torch
+from torch import Tensor, nn
+
+from metricopt.adapters.inputs import Inputs, call
+from metricopt.errors import AdapterError
+
+Kinds = tuple[type[nn.Module], ...]
+
+LINEAR: Kinds = (nn.Linear,)
+CONVOLUTION: Kinds = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+BATCH_NORM: Kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+SAMPLE_NORM: Kinds = (nn.LayerNorm, nn.GroupNorm)
+EVERY_KIND: Kinds = LINEAR + CONVOLUTION + BATCH_NORM + SAMPLE_NORM
+
+
+@dataclass(frozen=True)
+class Site:
+    """One layer of a network whose output has a known channel axis.
+
+    Attributes:
+        name: Dotted name of the layer in the network.
+        module: The layer.
+        channels: Size of the channel axis of its output.
+        axis: That axis.
+    """
+
+    name: str
+    module: nn.Module
+    channels: int
+    axis: int
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What an adapter may know of the network it is bound to.
+
+    Attributes:
+        sites: Layers it can act on: in the order of their first call if an example was run, of definition otherwise.
+        defined: Names of all layers with parameters or of a known kind, for messages.
+        output: What the network gave for the example, if there was one.
+    """
+
+    sites: tuple[Site, ...]
+    defined: tuple[str, ...]
+    output: object = None
+
+    def of_kind(self, kinds: Kinds) -> tuple[Site, ...]:
+        """The layers of some kinds."""
+        return tuple(site for site in self.sites if isinstance(site.module, kinds))
+
+
+def survey(net: nn.Module, example: Inputs | None = None) -> Survey:
+    """The layers of `net`, looked up in its definition or, better, by running it on an example.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.ReLU())
+        >>> [(site.name, site.channels) for site in survey(net).sites]
+        [('0', 3), ('1', 3)]
+    """
+    modules = dict(net.named_modules())
+    # nn.MultiheadAttention reads the weights of its out_proj and never calls it: a hook there would do nothing.
+    silent = {id(m.out_proj) for m in modules.values() if isinstance(m, nn.MultiheadAttention)}
+    defined = [name for name, m in modules.items() if isinstance(m, EVERY_KIND) and id(m) not in silent]
+    called, output = (defined, None) if example is None else _run(net, example, defined)
+    sites = tuple(Site(name, modules[name], *channels_of(modules[name])) for name in called)
+    return Survey(sites, tuple(defined), output)
+
+
+def channels_of(layer: nn.Module) -> tuple[int, int]:
+    """Size and position of the channel axis of a layer's output.
+
+    Example:
+        >>> channels_of(nn.Conv2d(3, 8, 5)), channels_of(nn.BatchNorm1d(6)), channels_of(nn.Linear(4, 2))
+        ((8, -3), (6, 1), (2, -1))
+    """
+    match layer:
+        case nn.Linear():
+            return layer.out_features, -1
+        case nn.Conv1d() | nn.Conv2d() | nn.Conv3d():
+            # Counted from the end, so that an input without a batch axis is fine too.
+            return layer.out_channels, -1 - len(layer.kernel_size)
+        case nn.BatchNorm1d() | nn.BatchNorm2d() | nn.BatchNorm3d() | nn.SyncBatchNorm():
+            return layer.num_features, 1
+        case nn.GroupNorm():
+            return layer.num_channels, 1
+        case nn.LayerNorm():
+            return layer.normalized_shape[-1], -1
+    raise AdapterError(f"a {type(layer).__name__} has no known channel axis; expected one of {_names(EVERY_KIND)}")
+
+
+def named_sites(found: Survey, patterns: Sequence[str], kinds: Kinds) -> tuple[Site, ...]:
+    """Layers of some kinds whose names match any of the patterns; each pattern must match one at least.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Linear(3, 2))
+        >>> [site.name for site in named_sites(survey(net), ["*"], LINEAR)]
+        ['0', '2']
+    """
+    sites = found.of_kind(kinds)
+    for pattern in patterns:
+        if not any(fnmatchcase(site.name, pattern) for site in sites):
+            raise AdapterError(_unmatched(found, pattern, kinds))
+    return tuple(site for site in sites if any(fnmatchcase(site.name, pattern) for pattern in patterns))
+
+
+def first_kind(found: Survey, choices: Iterable[Kinds], wish: str) -> tuple[Site, ...]:
+    """All layers of the first of several choices of kinds that the network has any of."""
+    for kinds in choices:
+        if sites := found.of_kind(kinds):
+            return sites
+    raise AdapterError(f"the network has no layer to modulate: {wish}; it has {listing(found)}")
+
+
+def listing(found: Survey) -> str:
+    """The layers of a network in a few words, for messages.
+
+    Example:
+        >>> listing(survey(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))))
+        "'0' (Linear), '2' (Linear)"
+    """
+    shown = [f"{site.name!r} ({type(site.module).__name__})" for site in found.sites]
+    more = [f"and {len(shown) - 12} more"] if len(shown) > 12 else []
+    return ", ".join(shown[:12] + more) or f"none of {_names(EVERY_KIND)}"
+
+
+def _run(net: nn.Module, example: Inputs, defined: list[str]) -> tuple[list[str], object]:
+    called: dict[str, None] = {}
+    modules = dict(net.named_modules())
+
+    def note(name: str):
+        return lambda *_: called.setdefault(name)
+
+    handles = [modules[name].register_forward_hook(note(name)) for name in defined]
+    try:
+        with torch.no_grad():
+            output = call(net, example)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return list(called), output.detach() if isinstance(output, Tensor) else output
+
+
+def _unmatched(found: Survey, pattern: str, kinds: Kinds) -> str:
+    names = [site.name for site in found.of_kind(kinds)]
+    if any(fnmatchcase(name, pattern) for name in set(found.defined) - {site.name for site in found.sites}):
+        return f"layer {pattern!r} is defined but not called for the example; name a layer that is: {listing(found)}"
+    near = difflib.get_close_matches(pattern, names, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"the network has {listing(found)}"
+    return f"no layer of a kind that can be modulated ({_names(kinds)}) is named {pattern!r}; {hint}"
+
+
+def _names(kinds: Kinds) -> str:
+    return ", ".join(kind.__name__ for kind in kinds)

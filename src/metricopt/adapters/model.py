@@ -1,0 +1,302 @@
+"""A frozen network as a pure function of one vector phi."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import accumulate, pairwise
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from metricopt.adapters.fingerprint import fingerprint
+from metricopt.adapters.folding import check_same, folded
+from metricopt.adapters.freezing import Flags, freeze, placement, release
+from metricopt.adapters.inputs import Inputs, call, each, tensors_of
+from metricopt.adapters.layers import survey
+from metricopt.adapters.population import all_at_once, check_population, one_by_one
+from metricopt.adapters.spec import Adapter, Hook, Modulation
+from metricopt.errors import AdapterError
+from metricopt.seeding import stream
+
+
+class AdaptedModel(nn.Module):
+    """A frozen network modulated by one vector; `adapt` makes it.
+
+    At phi = 0 it is the frozen network, bit for bit. A network with `nn.MultiheadAttention` runs here without torch's
+    inference fast path, which skips the layers an adapter acts on and differs in the last bits: exact equality is with
+    what the network gives under `torch.backends.mha.set_fastpath_enabled(False)`.
+
+    Attributes:
+        phi: The vector, (dim,), the only parameter that requires a gradient.
+        net: The network, in eval mode whatever the mode of the model. Called directly, it is not modulated.
+        spec: Description of the adapter.
+        seed: Seed of the adapter's fixed matrices.
+        modulations: The adapter's parts as bound to the network, their fixed matrices as buffers.
+
+    Example:
+        >>> from metricopt.adapters import OutputAffine, adapt
+        >>> net = nn.Linear(4, 3)
+        >>> model = adapt(net, OutputAffine())
+        >>> x = torch.ones(5, 4)
+        >>> torch.equal(model(x), net(x))
+        True
+        >>> model.outputs(torch.ones(7, model.dim), x).shape
+        torch.Size([7, 5, 3])
+    """
+
+    def __init__(
+        self, net: nn.Module, spec: Adapter, modulations: list[Modulation], *, seed: int, flags: Flags
+    ) -> None:
+        super().__init__()
+        device, dtype = placement(net)
+        self.net = net
+        self.spec = spec
+        self.seed = seed
+        self.modulations = nn.ModuleList(modulations).to(device, dtype)
+        starts = list(accumulate((modulation.dim for modulation in modulations), initial=0))
+        self.phi = nn.Parameter(torch.zeros(starts[-1], device=device, dtype=dtype))
+        self._slices = [slice(*ends) for ends in pairwise(starts)]
+        self._flags = flags
+        self._has_attention = any(isinstance(module, nn.MultiheadAttention) for module in net.modules())
+        self._check: Inputs | None = None
+        self._vectorises = True
+        super().train(False)
+
+    @property
+    def dim(self) -> int:
+        """Number of coordinates of phi."""
+        return self.phi.numel()
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """Names of the layers whose outputs depend on phi."""
+        return tuple(dict.fromkeys(name for part, _ in self._parts() for name in part.layers))
+
+    @property
+    def shift_coordinates(self) -> slice | None:
+        """Coordinates of phi that are added to the outputs, one per output unit, if the adapter has such."""
+        for part, own in self._parts():
+            if part.shifts is not None:
+                return slice(own.start + part.shifts.start, own.start + part.shifts.stop)
+        return None
+
+    def train(self, mode: bool = True) -> Self:
+        """Set the mode of the model; the network stays in eval mode."""
+        super().train(mode)
+        self.net.eval()
+        return self
+
+    def forward(self, *inputs: Tensor) -> Any:
+        """The network's output at the model's own phi."""
+        self._check_device(inputs)
+        return self._at(self.phi, inputs)
+
+    def outputs(self, phi: Tensor, inputs: Inputs, *, paired: bool = False) -> Tensor:
+        """Outputs at each of a population of vectors, (population, n, ...), differentiable in phi.
+
+        Args:
+            phi: Vectors, (population, dim).
+            inputs: One tensor, a tuple of positional ones or a mapping of keyword ones, shared by all members.
+            paired: Whether the inputs have a first axis of size population instead, one batch for each member.
+
+        Example:
+            >>> from metricopt.adapters import DynamicBias, adapt
+            >>> model = adapt(nn.Linear(4, 3), DynamicBias(dim=2))
+            >>> model.outputs(torch.zeros(6, 2), torch.ones(6, 5, 4), paired=True).shape
+            torch.Size([6, 5, 3])
+        """
+        check_population(phi, inputs, dim=self.dim, paired=paired)
+        self._check_device(inputs)
+        phi = phi.to(self.phi)
+        if self._vectorises:
+            try:
+                return all_at_once(self._tensor_at, phi, inputs, paired=paired)
+            except AdapterError:
+                raise
+            except (RuntimeError, ValueError):
+                # Data-dependent control flow, .item() and the like; an error of the network itself comes again here.
+                result = one_by_one(self._tensor_at, phi, inputs, paired=paired)
+                self._vectorises = False
+                return result
+        return one_by_one(self._tensor_at, phi, inputs, paired=paired)
+
+    @contextmanager
+    def modulating(self, phi: Tensor) -> Iterator[set[str]]:
+        """Within this context the layers of `net` are modulated by `phi` (dim,); outside they never are.
+
+        Gives the set of modulated layers called so far. The network's output is left alone: an `OutputAffine` acts in
+        `forward` and `outputs` only.
+
+        Example:
+            >>> from metricopt.adapters import DynamicBias, adapt
+            >>> model = adapt(nn.Sequential(nn.Linear(4, 3)), DynamicBias(dim=2))
+            >>> with model.modulating(torch.ones(2)) as called:
+            ...     inside = model.net(torch.ones(1, 4))
+            >>> called, torch.equal(inside, model.net(torch.ones(1, 4)))
+            ({'0'}, False)
+        """
+        if self.net.training:  # its owner may have switched it
+            self.net.eval()
+        called: set[str] = set()
+        handles = []
+        try:
+            for part, own in self._parts():
+                for name, hook in part.hooks(phi[own]).items():
+                    noted = partial(_note, called, name, hook)
+                    handles.append(self.net.get_submodule(name).register_forward_hook(noted))
+            with _ordinary_attention(self._has_attention):
+                yield called
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def merge(self, example: Inputs | None = None) -> nn.Module:
+        """A plain copy of the network that computes by itself what the adapted model computes at its phi.
+
+        Same class and same `state_dict` keys, in eval mode, parameters requiring gradients as before adaptation; a
+        layer without weight or bias gets one where it must hold a scale or shift. With an example, here or in
+        `adapt`, the two are compared, and a difference is an error.
+
+        Example:
+            >>> from metricopt.adapters import OutputAffine, adapt
+            >>> model = adapt(nn.Linear(4, 3), OutputAffine())
+            >>> _ = model.phi.data.fill_(0.5)
+            >>> torch.allclose(model.merge()(torch.ones(2, 4)), model(torch.ones(2, 4)))
+            True
+        """
+        net = folded(self.net, [(part, self.phi.detach()[own]) for part, own in self._parts()], self._flags)
+        check = self._check if example is None else example
+        if check is not None:
+            check = each(lambda tensor: tensor.to(self.phi.device), check)
+            with torch.no_grad():
+                check_same(call(net, check), self._at(self.phi, check))
+        return net
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Phi and the adapter's fixed matrices by name: what a file needs besides the network and `spec_dict()`."""
+        return {name: tensor for name, tensor in self.state_dict().items() if not name.startswith("net.")}
+
+    def load_tensors(self, tensors: dict[str, Tensor]) -> None:
+        """Take over phi and the fixed matrices that `tensors()` gave for the same adapter on the same network."""
+        expected = {name: tuple(tensor.shape) for name, tensor in self.tensors().items()}
+        found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+        if found != expected:
+            raise AdapterError(
+                f"the tensors are {found}; this adapter has {expected}: adapt with the spec they are from"
+            )
+        self.load_state_dict(tensors, strict=False)
+
+    def spec_dict(self) -> dict[str, Any]:
+        """Description of the adapter as plain data; `adapter_from` makes the spec from its `adapters`."""
+        return {"adapters": self.spec.as_dicts(), "seed": self.seed}
+
+    def fingerprint(self) -> str:
+        """Short hash of the network and of the adapter without its phi: equal only for the same function of phi."""
+        return fingerprint(self.net, self.modulations, self.spec_dict())
+
+    def _parts(self) -> list[tuple[Modulation, slice]]:
+        return list(zip(self.modulations, self._slices, strict=True))  # pyright: ignore[reportReturnType]
+
+    def _at(self, phi: Tensor, inputs: Inputs) -> Any:
+        with self.modulating(phi) as called:
+            output = call(self.net, inputs)
+        for part, own in self._parts():
+            if part.layers and called.isdisjoint(part.layers):
+                raise AdapterError(
+                    f"the network never called {part.layers[0]!r} or any other layer the adapter is bound to, so phi "
+                    f"does nothing; name other layers, or give adapt(..., example=) a batch to find those it calls"
+                )
+            output = part.on_output(phi[own], output)
+        return output
+
+    def _tensor_at(self, phi: Tensor, inputs: Inputs) -> Tensor:
+        output = self._at(phi, inputs)
+        if not isinstance(output, Tensor):
+            raise AdapterError(f"the network gave a {type(output).__name__}; expected one tensor: wrap the network")
+        return output
+
+    def _check_device(self, inputs: Inputs) -> None:
+        for tensor in tensors_of(inputs):
+            if isinstance(tensor, Tensor) and tensor.device != self.phi.device:
+                raise AdapterError(
+                    f"the inputs are on {tensor.device}, the network on {self.phi.device}; move either: "
+                    f"inputs.to({str(self.phi.device)!r})"
+                )
+
+
+def adapt(net: nn.Module, spec: Adapter, *, seed: int = 0, example: Inputs | None = None) -> AdaptedModel:
+    """`net` frozen, in eval mode, and modulated by one vector phi = 0; `remove` undoes it.
+
+    Args:
+        net: A pre-trained network; it is not copied.
+        spec: An adapter, or a sum of several.
+        seed: Seed of the adapter's fixed random matrices.
+        example: A batch of inputs. The network is run on it once, to see in which order it calls its layers and how
+            many outputs it has, which otherwise is guessed from its definition; `merge` checks itself on a few rows.
+
+    Example:
+        >>> from metricopt.adapters import FiLM, OutputAffine
+        >>> net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+        >>> model = adapt(net, FiLM(dim=16) + OutputAffine())
+        >>> model.dim, [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+        (22, ['phi'])
+    """
+    if isinstance(net, AdaptedModel):
+        raise AdapterError("the network is adapted already; adapt(model.net, model.spec + another) has both adapters")
+    placement(net)
+    flags = freeze(net)
+    try:
+        found = survey(net, example)
+        modulations = [
+            part.bind(found, stream(seed, "adapter", index, type(part).__name__))
+            for index, part in enumerate(spec.parts)
+        ]
+        model = AdaptedModel(net, spec, modulations, seed=seed, flags=flags)
+    except BaseException:
+        release(net, flags)
+        raise
+    model._check = None if example is None else each(lambda tensor: tensor[:8].detach().clone(), example)
+    return model
+
+
+def remove(model: AdaptedModel) -> nn.Module:
+    """The network the model was made of, its modes and gradient flags as they were before.
+
+    Example:
+        >>> from metricopt.adapters import DynamicBias
+        >>> net = nn.Linear(4, 3)
+        >>> remove(adapt(net, DynamicBias())) is net and net.training and net.weight.requires_grad
+        True
+    """
+    release(model.net, model._flags)
+    return model.net
+
+
+def merge(model: AdaptedModel, example: Inputs | None = None) -> nn.Module:
+    """The same as `model.merge(example)`.
+
+    Example:
+        >>> from metricopt.adapters import DynamicBias
+        >>> type(merge(adapt(nn.Linear(4, 3), DynamicBias()))).__name__
+        'Linear'
+    """
+    return model.merge(example)
+
+
+def _note(called: set[str], name: str, hook: Hook, layer: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor:
+    called.add(name)
+    return hook(layer, inputs, output)
+
+
+@contextmanager
+def _ordinary_attention(needed: bool) -> Iterator[None]:
+    """Without torch's fused inference path, which bypasses the hooks of the layers inside and has no vmap rule."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    if needed:
+        torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        if needed:
+            torch.backends.mha.set_fastpath_enabled(before)

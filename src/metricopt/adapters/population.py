@@ -1,0 +1,51 @@
+"""One function of phi evaluated for a population of vectors: by vmap, or by a loop where vmap cannot go."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.func import vmap
+
+from metricopt.adapters.inputs import Inputs, each, tensors_of
+from metricopt.errors import AdapterError
+
+At = Callable[[Tensor, Inputs], Tensor]
+
+
+def all_at_once(at: At, phi: Tensor, inputs: Inputs, *, paired: bool) -> Tensor:
+    """`at(phi[i], inputs)` for all i in one batched computation; `inputs[i]` if paired.
+
+    Example:
+        >>> all_at_once(lambda phi, x: phi.sum() * x, torch.ones(3, 2), torch.ones(4), paired=False).shape
+        torch.Size([3, 4])
+    """
+    # Networks that drop out even in eval mode draw afresh for each member, as a loop would.
+    if paired:
+        return vmap(at, randomness="different")(phi, inputs)
+    return vmap(lambda member: at(member, inputs), randomness="different")(phi)
+
+
+def one_by_one(at: At, phi: Tensor, inputs: Inputs, *, paired: bool) -> Tensor:
+    """The same by a Python loop.
+
+    Example:
+        >>> one_by_one(lambda phi, x: phi.sum() * x, torch.ones(3, 2), torch.ones(4), paired=False).shape
+        torch.Size([3, 4])
+    """
+    batches = [each(lambda tensor, i=i: tensor[i], inputs) if paired else inputs for i in range(len(phi))]
+    return torch.stack([at(member, batch) for member, batch in zip(phi, batches, strict=True)])
+
+
+def check_population(phi: Tensor, inputs: Inputs, *, dim: int, paired: bool) -> None:
+    """Raise unless phi is (population, dim) and, if paired, every input has a first axis of size population."""
+    if phi.ndim != 2 or phi.shape[1] != dim or not len(phi):
+        raise AdapterError(
+            f"phi has shape {tuple(phi.shape)}; expected (population, {dim}) with one row or more: a single vector is "
+            f"phi.unsqueeze(0)"
+        )
+    sizes = {tuple(tensor.shape[:1]) for tensor in tensors_of(inputs)}
+    if paired and sizes != {(len(phi),)}:
+        raise AdapterError(
+            f"{len(phi)} vectors are paired with inputs whose first axes are {sorted(sizes)}; expected one batch for "
+            f"each vector: (population, n, ...), or paired=False for inputs that all share"
+        )
