@@ -1,0 +1,162 @@
+"""Sets that were kept apart pass, taken ones do not, on data with and without natural duplicates."""
+
+import time
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from metricopt.data import adult_a9a, check_apart, shared_rows, split
+from metricopt.data.apart import row_hashes
+from metricopt.errors import DataError
+
+
+@pytest.fixture(scope="module")
+def a9a():
+    return adult_a9a()
+
+
+def examples(table):
+    return table.features, table.target
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_random_splits_of_a9a_are_apart_although_a_fifth_or_more_of_their_rows_are_shared(a9a, seed):
+    train, val, test = (examples(a9a.rows(part)) for part in split(len(a9a), seed=seed))
+    assert shared_rows(train, val) / len(val[0]) > 0.2
+    check_apart({"train": train, "val": val, "test": test})
+
+
+def test_the_official_split_of_a9a_is_apart(a9a):
+    official = np.arange(len(a9a)) < a9a.official_train
+    check_apart({"train": examples(a9a.rows(official)), "test": examples(a9a.rows(~official))})
+
+
+@pytest.mark.parametrize("kind", ["sex", "race"])
+def test_a_validation_set_of_one_group_is_apart_from_training_on_all(a9a, kind):
+    # The common groups repeat each other more than the average row does.
+    train, val, _ = split(len(a9a), seed=0, fractions=(0.6, 0.3, 0.1))
+    for code in np.unique(a9a.groups[kind]):
+        chosen = val[a9a.groups[kind][val] == code]
+        check_apart({"train": examples(a9a.rows(train)), "val": examples(a9a.rows(chosen))})
+
+
+def test_training_rows_without_their_duplicates_are_apart_from_the_rest(a9a):
+    train, _, test = (a9a.rows(part) for part in split(len(a9a), seed=0))
+    _, first = np.unique(train.features, axis=0, return_index=True)
+    check_apart({"train": examples(train.rows(first)), "test": examples(test)})
+
+
+@pytest.mark.parametrize("size", [20, 500, 20_000])
+def test_a_validation_set_taken_from_a9as_training_rows_is_found_in_any_order(a9a, size):
+    train = a9a.rows(split(len(a9a), seed=0)[0])
+    taken = train.rows(np.random.default_rng(0).permutation(len(train))[:size])
+    with pytest.raises(DataError, match=f"{size} of {size} rows of 'val' are also in 'train'; expected about "):
+        check_apart({"train": examples(train), "val": examples(taken)})
+
+
+def test_a_validation_set_half_taken_from_training_is_found(a9a):
+    train, val, _ = split(len(a9a), seed=0)
+    mixed = np.concatenate([train[: len(val)], val])
+    with pytest.raises(DataError, match="rows of 'val' are also in 'train'"):
+        check_apart({"train": examples(a9a.rows(train)), "val": examples(a9a.rows(mixed))})
+
+
+def test_training_rows_inside_a_larger_validation_set_are_found_too():
+    rows = np.random.default_rng(0).normal(size=(100, 3))
+    with pytest.raises(DataError, match="40 of 40 rows of 'train' are also in 'val'"):
+        check_apart({"train": rows[:40].copy(), "val": rows})
+
+
+def test_a_single_taken_row_of_continuous_data_is_found():
+    rows = np.random.default_rng(0).normal(size=(500, 3))
+    with pytest.raises(DataError, match="1 of 1 rows of 'val'"):
+        check_apart({"train": rows, "val": rows[7:8].copy()})
+
+
+def test_few_rows_of_few_values_are_not_mistaken_for_taken_ones():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        check_apart({"train": rng.integers(0, 10, size=(5, 1)), "val": rng.integers(0, 10, size=(2, 1))})
+
+
+def test_the_same_array_is_refused_even_if_all_its_rows_are_equal():
+    rows = np.zeros((10, 2))
+    with pytest.raises(DataError, match="'val' and 'train' are the same rows in memory"):
+        check_apart({"train": (rows, np.zeros(10)), "val": (rows[5:], np.zeros(5))})
+    check_apart({"train": rows[:6], "val": rows[6:]})
+    check_apart({"train": rows[::2], "val": rows[1::2]})
+
+
+def test_a_view_of_a_tensor_is_refused():
+    rows = torch.ones(10, 2)
+    with pytest.raises(DataError, match="same rows in memory"):
+        check_apart({"train": rows, "val": rows[5:]})
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.uint8])
+def test_copies_in_another_number_type_are_found(dtype):
+    rows = torch.randint(0, 200, (300, 4), generator=torch.Generator().manual_seed(0))
+    with pytest.raises(DataError, match="300 of 300 rows"):
+        check_apart({"train": rows.float(), "val": rows.to(dtype)})
+
+
+def test_images_are_compared_whole():
+    images = torch.rand(20, 3, 4, 4, generator=torch.Generator().manual_seed(0))
+    flipped = images.flip(-1)
+    assert shared_rows(images, images[5:9]) == 4
+    assert shared_rows(images, flipped) == 0
+
+
+def test_the_same_features_with_another_label_are_another_row():
+    features = np.arange(6.0).reshape(3, 2)
+    assert shared_rows((features, np.array([0, 0, 1])), (features, np.array([0, 1, 1]))) == 2
+
+
+small_tables = st.integers(1, 3).flatmap(
+    lambda width: st.tuples(
+        *[
+            st.integers(0, 8).flatmap(
+                lambda rows: arrays(np.float32, (rows, width), elements=st.sampled_from([-1.0, -0.0, 0.0, 1.0, 2.5]))
+            )
+        ]
+        * 2
+    )
+)
+
+
+@given(small_tables)
+def test_shared_rows_are_counted_as_by_plain_loops(tables):
+    a, b = tables
+    assert shared_rows(a, b) == sum(any(tuple(x) == tuple(y) for x in a) for y in b)
+
+
+def test_different_rows_have_different_hashes():
+    # Every 0-1 vector of 16 columns, and every pair of small whole numbers: the patterns of encoded tables.
+    bits = (np.arange(2**16)[:, None] >> np.arange(16)) & 1
+    pairs = np.stack(np.meshgrid(np.arange(256), np.arange(256)), axis=-1).reshape(-1, 2)
+    assert len(np.unique(row_hashes(bits))) == len(bits)
+    assert len(np.unique(row_hashes(pairs))) == len(pairs)
+
+
+def test_half_a_million_rows_are_compared_within_seconds():
+    rows = np.random.default_rng(0).normal(size=(500_000, 54)).astype(np.float32)
+    start = time.perf_counter()
+    assert shared_rows(rows[:400_000], rows[390_000:]) == 10_000
+    assert time.perf_counter() - start < 5  # 0.3 s on an idle core; the rest is for busy machines
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ((np.zeros((3, 2)), np.zeros(2)), r"\[3, 2\] rows"),
+        (np.array([["a"], ["b"]]), "encode text"),
+        (np.array(1.0), r"shape \(\)"),
+    ],
+)
+def test_sets_that_are_no_rows_of_numbers_are_refused(rows, message):
+    with pytest.raises(DataError, match=message):
+        check_apart({"train": rows})
