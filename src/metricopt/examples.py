@@ -1,0 +1,112 @@
+"""What users hand in as data, turned once into checked tensors."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from metricopt.errors import DataError
+
+Sampling = Literal["plain", "balanced"]
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Inputs with their targets and, where a metric needs them, group codes; one row an example.
+
+    Example:
+        >>> Examples(torch.zeros(4, 2), torch.tensor([0, 1, 0, 1])).rows(torch.tensor([1, 3])).targets
+        tensor([1, 1])
+    """
+
+    inputs: Tensor
+    targets: Tensor
+    groups: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        for name, tensor in (("targets", self.targets), ("groups", self.groups)):
+            if tensor is not None and (tensor.dim() == 0 or len(tensor) != len(self.inputs)):
+                raise DataError(
+                    f"{name} have shape {tuple(tensor.shape)} for {len(self.inputs)} inputs; expected one row an input"
+                )
+        if len(self.inputs) == 0:
+            raise DataError("there are no examples; expected at least one row")
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def rows(self, index: Tensor) -> "Examples":
+        """The same for some of the rows, in the order of `index`."""
+        return Examples(self.inputs[index], self.targets[index], None if self.groups is None else self.groups[index])
+
+    def to(self, device: torch.device) -> "Examples":
+        """The same on another device."""
+        groups = None if self.groups is None else self.groups.to(device)
+        return Examples(self.inputs.to(device), self.targets.to(device), groups)
+
+
+def as_examples(data: Any, *, name: str = "data") -> Examples:
+    """Examples from (inputs, targets[, groups]), a Dataset or a DataLoader of such pairs.
+
+    Example:
+        >>> len(as_examples((np.zeros((3, 2), np.float32), [0, 1, 1])))
+        3
+    """
+    if isinstance(data, Examples):
+        return data
+    if isinstance(data, DataLoader):
+        return _stacked(list(data), name, torch.cat)
+    if isinstance(data, Dataset):
+        return _stacked([data[i] for i in range(len(data))], name, torch.stack)  # pyright: ignore[reportArgumentType]
+    if isinstance(data, tuple | list) and len(data) in (2, 3):
+        return Examples(*(_tensor(part, name) for part in data))
+    raise DataError(
+        f"{name} is a {type(data).__name__}; expected (inputs, targets), (inputs, targets, groups), "
+        f"a torch Dataset or a DataLoader"
+    )
+
+
+def _stacked(parts: Sequence[Any], name: str, join: Any) -> Examples:
+    if not parts or not isinstance(parts[0], tuple | list) or len(parts[0]) not in (2, 3):
+        found = "nothing" if not parts else type(parts[0]).__name__
+        raise DataError(f"{name} yields {found}; expected pairs (inputs, targets)")
+    return Examples(*(join([torch.as_tensor(part) for part in column]) for column in zip(*parts, strict=True)))
+
+
+def _tensor(part: Any, name: str) -> Tensor:
+    try:
+        tensor = torch.as_tensor(np.asarray(part) if not isinstance(part, Tensor) else part)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name} holds a {type(part).__name__} that is no array: {error}") from error
+    # Nets are float32; numpy's default float64 would fail deep inside the first layer.
+    return tensor.float() if tensor.dtype == torch.float64 else tensor
+
+
+def batch_stream(
+    examples: Examples, population: int, *, batch_size: int, sampling: Sampling, generator: torch.Generator
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Endless mini-batches, one a member: inputs (population, batch, ...) and targets (population, batch).
+
+    `balanced` draws each class equally often.
+    """
+    order, offsets, counts = _classes(examples.targets) if sampling == "balanced" else _one_class(len(examples))
+    while True:
+        size = (population, batch_size)
+        which = torch.randint(len(counts), size, generator=generator)
+        place = (torch.rand(size, generator=generator) * counts[which]).long()
+        index = order[offsets[which] + place].to(examples.inputs.device)
+        yield examples.inputs[index], examples.targets[index]
+
+
+def _classes(targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    order = torch.argsort(targets.cpu(), stable=True)
+    _, counts = torch.unique(targets.cpu(), return_counts=True)
+    return order, torch.cumsum(counts, 0) - counts, counts
+
+
+def _one_class(rows: int) -> tuple[Tensor, Tensor, Tensor]:
+    return torch.arange(rows), torch.zeros(1, dtype=torch.long), torch.tensor([rows])

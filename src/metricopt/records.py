@@ -1,0 +1,79 @@
+"""Frozen, checked records that pass between the stages of the method."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from metricopt.errors import ObservationError
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """Finetuning paths of a population of tasks with the metric observed at a few of their steps.
+
+    Attributes:
+        phi: Adapter vectors along each path, (tasks, steps, dim).
+        loss: Mini-batch loss at each of them, (tasks, steps).
+        observed_steps: Steps at which the metric was queried, (tasks, observations).
+        costs: What it answered as a cost in [0, 1], NaN where the query failed, (tasks, observations).
+        noise_std: Standard deviation of one observation due to the finite metric data (bootstrap).
+    """
+
+    phi: Tensor
+    loss: Tensor
+    observed_steps: Tensor
+    costs: Tensor
+    noise_std: float
+
+    def __post_init__(self) -> None:
+        tasks, steps, _ = self.phi.shape
+        observations = self.observed_steps.shape[1]
+        if self.loss.shape != (tasks, steps) or self.costs.shape != self.observed_steps.shape:
+            raise ValueError(
+                f"phi {tuple(self.phi.shape)}, loss {tuple(self.loss.shape)}, observed_steps "
+                f"{tuple(self.observed_steps.shape)} and costs {tuple(self.costs.shape)} do not describe the same paths"
+            )
+        if observations < 2:
+            raise ObservationError(
+                f"{observations} metric observation in {steps} steps; interpolation needs at least 2: "
+                f"set observations to 2 or more"
+            )
+
+    @property
+    def observed_phi(self) -> Tensor:
+        """Adapter vectors at the observed steps, (tasks, observations, dim)."""
+        index = self.observed_steps.unsqueeze(-1).expand(-1, -1, self.phi.shape[-1])
+        return torch.gather(self.phi, 1, index)
+
+    def rows(self, keep: Tensor) -> "Trajectory":
+        """The same record for some of the tasks only."""
+        return Trajectory(self.phi[keep], self.loss[keep], self.observed_steps[keep], self.costs[keep], self.noise_std)
+
+
+@dataclass(frozen=True)
+class LabelledTrajectory:
+    """Finetuning paths with an interpolated cost and its standard deviation at every step.
+
+    Attributes:
+        phi: Adapter vectors along each path, (tasks, steps, dim).
+        mean: Interpolated cost M_t, (tasks, steps).
+        std: Its standard deviation s_t, positive, (tasks, steps).
+    """
+
+    phi: Tensor
+    mean: Tensor
+    std: Tensor
+
+    def __post_init__(self) -> None:
+        if self.mean.shape != self.phi.shape[:2] or self.std.shape != self.mean.shape:
+            raise ValueError(
+                f"phi {tuple(self.phi.shape)}, mean {tuple(self.mean.shape)} and std {tuple(self.std.shape)} "
+                f"do not describe the same paths"
+            )
+        if not bool((self.std > 0).all()):
+            raise ValueError("the standard deviation of an interpolated metric must be positive at every step")
+
+    def rows(self, keep: Tensor) -> "LabelledTrajectory":
+        """The same record for some of the tasks only."""
+        return LabelledTrajectory(self.phi[keep], self.mean[keep], self.std[keep])

@@ -1,0 +1,206 @@
+"""Tasks: what the method needs to know of a problem, and the supervised one that most users have."""
+
+import math
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from metricopt.adapters import AdaptedModel
+from metricopt.errors import DataError, MetricError, MetricFailureWarning
+from metricopt.examples import Examples, Sampling, batch_stream
+from metricopt.ledger import QueryLedger
+from metricopt.metrics import Metric
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+class Task(ABC):
+    """A loss to follow and a metric to query, both functions of a population of phi.
+
+    Attributes:
+        dim: Size of phi.
+        ledger: Counts what `observe` spends.
+        stage: Name under which queries are written down.
+    """
+
+    dim: int
+    ledger: QueryLedger
+    stage: str = "query"
+
+    @abstractmethod
+    def batches(self, population: int, generator: torch.Generator) -> Iterator[Any]:
+        """Endless mini-batches, each holding one batch a member."""
+
+    @abstractmethod
+    def loss(self, phi: Tensor, batch: Any) -> Tensor:
+        """Each member's loss on its own mini-batch, (population,), differentiable in phi (population, dim)."""
+
+    @abstractmethod
+    def costs(self, phi: Tensor) -> Tensor:
+        """Each member's metric as a cost in [0, 1], NaN where it failed; counts nothing: call `observe`."""
+
+    def observe(self, phi: Tensor) -> Tensor:
+        """Each member's metric as a cost in [0, 1], (population,); one query each."""
+        self.ledger.charge(len(phi), stage=self.stage)
+        costs = self.costs(phi)
+        self.ledger.enter(costs, stage=self.stage)
+        return costs
+
+    def directions(self, phi: Tensor) -> Tensor:
+        """Loss gradients of groups of examples at one phi (dim,): (groups, dim); none unless a task knows groups."""
+        return torch.zeros(0, self.dim, device=phi.device)
+
+    @property
+    def shift_coordinates(self) -> Tensor:
+        """Coordinates of phi that shift one output each; none unless the adapter has them."""
+        return torch.zeros(0, dtype=torch.long)
+
+    def noise_std(self) -> float:
+        """Standard deviation of one observation due to the finite metric data; 0 when exact."""
+        return 0.0
+
+
+class SupervisedTask(Task):
+    """An adapted model with a loss on training data and a metric on data of its own.
+
+    Args:
+        model: The adapted model.
+        loss: `loss(outputs, targets)` giving a scalar.
+        metric: What to improve.
+        train: Data the loss is taken on.
+        search: Data the metric is queried on.
+        ledger: Counts and limits the queries.
+        batch_size: Rows a mini-batch.
+        sampling: "plain", or "balanced" to draw each class equally often.
+        labels_visible: Whether the search data's targets may be used for more than the metric.
+        rows_at_once: Outputs are computed for at most this many rows (members x examples) at a time.
+    """
+
+    def __init__(
+        self,
+        model: AdaptedModel,
+        *,
+        loss: Loss,
+        metric: Metric,
+        train: Examples,
+        search: Examples,
+        ledger: QueryLedger | None = None,
+        batch_size: int = 256,
+        sampling: Sampling = "plain",
+        labels_visible: bool = False,
+        rows_at_once: int = 200_000,
+    ) -> None:
+        _check_classes(train, search)
+        self.model, self.loss_function, self.metric = model, loss, metric
+        self.train, self.search = train, search
+        self.ledger = QueryLedger() if ledger is None else ledger
+        self.batch_size, self.rows_at_once = batch_size, rows_at_once
+        self.sampling: Sampling = sampling
+        self.labels_visible = labels_visible
+        self.dim = model.dim
+
+    def batches(self, population: int, generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
+        """Endless mini-batches of the training data, one a member."""
+        return batch_stream(
+            self.train, population, batch_size=self.batch_size, sampling=self.sampling, generator=generator
+        )
+
+    def loss(self, phi: Tensor, batch: tuple[Tensor, Tensor]) -> Tensor:
+        """Each member's loss on its own mini-batch, (population,)."""
+        inputs, targets = batch
+        outputs = self.model.outputs(phi, inputs, paired=True)
+        return torch.vmap(self.loss_function)(outputs, targets)
+
+    def outputs(self, phi: Tensor, inputs: Tensor) -> Tensor:
+        """Outputs for shared inputs without a graph, (population, n, ...), within the memory limit."""
+        at_once = max(1, self.rows_at_once // len(inputs))
+        with torch.no_grad():
+            return torch.cat([self.model.outputs(part, inputs) for part in phi.split(at_once)])
+
+    def costs(self, phi: Tensor) -> Tensor:
+        """Each member's metric on the search data as a cost, NaN where the metric failed."""
+        if self.metric.on == "model":
+            return self._costs_of_models(phi)
+        outputs = self.outputs(phi, self.search.inputs)
+        values = self.metric.values(outputs, self.search.targets, self.search.groups, failures="nan")
+        return self.metric.cost(values)
+
+    def _costs_of_models(self, phi: Tensor) -> Tensor:
+        costs = torch.full((len(phi),), math.nan, dtype=torch.float64)
+        before = self.model.phi.detach().clone()
+        for i, member in enumerate(phi):
+            self.model.phi.data.copy_(member)
+            try:
+                value = self.metric.value_of_model(
+                    self.model, self.search.inputs, self.search.targets, self.search.groups
+                )
+                costs[i] = self.metric.cost(value)
+            except MetricError as error:
+                warnings.warn(str(error), MetricFailureWarning, stacklevel=3)
+        self.model.phi.data.copy_(before)
+        return costs
+
+    def directions(self, phi: Tensor, *, rows: int = 4096, bands: int = 3) -> Tensor:
+        """Loss gradients of the examples of each class and, within it, of low, middle and high loss: (groups, dim).
+
+        They span the trade-offs between kinds of examples that metrics are about: the guidance of Eq. 3 with a
+        basis that fits the metric (docs/recipe.md).
+        """
+        data = self.search if self.labels_visible else self.train
+        data = data.rows(torch.arange(min(rows, len(data))))
+        with torch.no_grad():
+            group = self._bands(phi, data, bands)
+        leaf = phi.detach().clone().requires_grad_()
+        outputs = self.model.outputs(leaf[None], data.inputs)[0]
+        losses = [
+            self.loss_function(outputs[group == g], data.targets[group == g]) for g in torch.unique(group).tolist()
+        ]
+        return torch.stack([torch.autograd.grad(one, leaf, retain_graph=True)[0] for one in losses])
+
+    def _bands(self, phi: Tensor, data: Examples, bands: int) -> Tensor:
+        """Group code of each row: its class, and its third of that class by loss."""
+        outputs = self.model.outputs(phi[None], data.inputs)[0]
+        losses = torch.vmap(lambda o, t: self.loss_function(o[None], t[None]))(outputs, data.targets)
+        _, classes = torch.unique(data.targets, return_inverse=True)
+        if data.targets.dim() > 1 or int(classes.max()) >= 20:
+            classes = torch.zeros(len(data), dtype=torch.long)
+        code = torch.zeros(len(data), dtype=torch.long)
+        for c in range(int(classes.max()) + 1):
+            mine = classes == c
+            rank = torch.argsort(torch.argsort(losses[mine]))
+            code[mine] = c * bands + rank * bands // max(int(mine.sum()), 1)
+        return code
+
+    @property
+    def shift_coordinates(self) -> Tensor:
+        """Coordinates of phi that shift one output each."""
+        where = self.model.shift_coordinates
+        return torch.zeros(0, dtype=torch.long) if where is None else torch.arange(self.dim)[where]
+
+    def noise_std(self, *, resamples: int = 100) -> float:
+        """Bootstrap standard deviation of the metric at phi = 0 over the rows of the search data."""
+        if self.metric.on == "model":
+            return 0.5 / math.sqrt(len(self.search))  # the most a mean of numbers in [0, 1] can have
+        outputs = self.outputs(torch.zeros(1, self.dim), self.search.inputs)[0]
+        generator = torch.Generator().manual_seed(0)
+        index = torch.randint(len(self.search), (resamples, len(self.search)), generator=generator)
+        groups = None if self.search.groups is None else self.search.groups[index]
+        values = self.metric.values(outputs[index], self.search.targets[index], groups, failures="nan")
+        self.ledger.resamples += resamples
+        return float(self.metric.cost(values[~values.isnan()]).std())
+
+
+def _check_classes(train: Examples, search: Examples) -> None:
+    """A class that the metric data lack would silently drop out of every per-class metric."""
+    if train.targets.is_floating_point() or train.targets.dim() > 1:
+        return
+    known, present = set(torch.unique(train.targets).tolist()), set(torch.unique(search.targets).tolist())
+    if len(known) <= 1000 and known - present:
+        raise DataError(
+            f"class {sorted(known - present)[0]} of the training data is missing from the validation data "
+            f"({len(search)} rows); expected every class: split with stratification or use more rows"
+        )

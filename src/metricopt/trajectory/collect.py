@@ -1,0 +1,73 @@
+"""Stage 1: finetune a population of random phi and query the metric at a few steps of each path."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from metricopt.errors import ObservationError
+from metricopt.records import Trajectory
+from metricopt.task import Task
+
+OptimizerFactory = Callable[[list[torch.nn.Parameter]], Optimizer]
+
+
+def default_observations(steps: int) -> int:
+    """K = 5% of T as in the paper, but at least 5: with 2 or 3 points an interpolation says little.
+
+    Example:
+        >>> default_observations(50), default_observations(200)
+        (5, 10)
+    """
+    return max(5, round(0.05 * steps))
+
+
+def collect(
+    task: Task,
+    *,
+    tasks: int,
+    steps: int,
+    observations: int,
+    optimizer: OptimizerFactory,
+    start: Tensor,
+    generator: torch.Generator,
+) -> Trajectory:
+    """Paths of `tasks` finetuning runs from `start` (tasks, dim), each observed at `observations` random steps.
+
+    The optimizer decides what kind of path it is: a plain one follows the loss, a guided one the value function too.
+    """
+    if not 2 <= observations <= steps:
+        raise ObservationError(
+            f"{observations} metric observations in {steps} steps; expected between 2 and {steps}: "
+            f"change observations or steps"
+        )
+    phi, loss = _walk(task, start, steps, optimizer=optimizer, generator=generator)
+    observed = _random_steps(tasks, steps, observations, generator)
+    index = observed.unsqueeze(-1).expand(-1, -1, task.dim)
+    costs = task.observe(torch.gather(phi, 1, index).flatten(0, 1)).reshape(tasks, observations)
+    return Trajectory(phi, loss, observed, costs, noise_std=task.noise_std())
+
+
+def _walk(
+    task: Task, start: Tensor, steps: int, *, optimizer: OptimizerFactory, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    parameter = torch.nn.Parameter(start.clone())
+    stepper = optimizer([parameter])
+    batches = task.batches(len(start), generator)
+    path, losses = [], []
+    for _ in range(steps):
+        stepper.zero_grad()
+        loss = task.loss(parameter, next(batches))
+        loss.sum().backward()
+        path.append(parameter.detach().clone())
+        losses.append(loss.detach())
+        stepper.step()
+    return torch.stack(path, 1), torch.stack(losses, 1)
+
+
+def _random_steps(tasks: int, steps: int, observations: int, generator: torch.Generator) -> Tensor:
+    """K distinct steps for each task in increasing order, the first and the last always among them."""
+    inner = torch.rand(tasks, steps - 2, generator=generator).argsort(1)[:, : observations - 2] + 1
+    ends = torch.tensor([0, steps - 1]).expand(tasks, 2)
+    return torch.cat([ends, inner], 1).sort(1).values

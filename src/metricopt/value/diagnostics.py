@@ -1,0 +1,86 @@
+"""Is the value function any good? Measured on observations it never saw."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from scipy.stats import spearmanr
+from torch import Tensor
+
+from metricopt.errors import FlatValueWarning
+
+ValueFunction = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class ValueHealth:
+    """Health of a value function on held-out observations.
+
+    Attributes:
+        observations: How many there were.
+        error: Mean absolute error in units of cost.
+        rank_correlation: Spearman's, between predicted and true cost; 0 for a constant prediction.
+        gradient_size: Median norm of its gradient with respect to phi.
+        spread: Standard deviation of the true costs: an error of this size is no better than a constant.
+    """
+
+    observations: int
+    error: float
+    rank_correlation: float
+    gradient_size: float
+    spread: float
+
+    @property
+    def flat(self) -> bool:
+        """Whether following it would be following nothing."""
+        return self.gradient_size < 1e-8 or self.rank_correlation < 0.2
+
+    def __str__(self) -> str:
+        return (
+            f"rank correlation {self.rank_correlation:.2f}, error {self.error:.4f} (spread {self.spread:.4f}), "
+            f"gradient {self.gradient_size:.2g} on {self.observations} unseen observations"
+        )
+
+
+def health(value: ValueFunction, phi: Tensor, costs: Tensor) -> ValueHealth:
+    """Health of `value` on unseen phi (n, dim) with their true costs (n,).
+
+    Example:
+        >>> phi = torch.linspace(-1, 1, 20)[:, None]
+        >>> health(lambda x: x[:, 0], phi, phi[:, 0]).rank_correlation
+        1.0
+    """
+    known = ~costs.isnan()
+    phi, costs = phi[known].detach(), costs[known]
+    with torch.enable_grad():
+        leaf = phi.clone().requires_grad_()
+        predicted = value(leaf)
+        gradient = torch.autograd.grad(predicted.sum(), leaf)[0] if predicted.requires_grad else torch.zeros_like(leaf)
+    predicted = predicted.detach()
+    return ValueHealth(
+        observations=len(costs),
+        error=float((predicted - costs).abs().mean()),
+        rank_correlation=_rank_correlation(predicted, costs),
+        gradient_size=float(gradient.norm(dim=-1).median()),
+        spread=float(costs.std(correction=0)),
+    )
+
+
+def warn_if_flat(report: ValueHealth) -> None:
+    """Say loudly, once, that a value function is flat, with the remedy."""
+    if report.flat:
+        warnings.warn(
+            f"the value function is flat: {report}; finetuning with it would change nothing: train it offline with "
+            f"norm='none' or 'layer' and standardise=True on more trajectories, or query the metric more often",
+            FlatValueWarning,
+            stacklevel=3,
+        )
+
+
+def _rank_correlation(predicted: Tensor, costs: Tensor) -> float:
+    # spearmanr of a constant is undefined; nothing is ranked, so it is zero here.
+    if len(costs) < 2 or float(predicted.std()) < 1e-12 or float(costs.std()) < 1e-12:
+        return 0.0
+    correlation, _ = spearmanr(predicted.double().numpy(), costs.double().numpy())
+    return float(correlation)  # pyright: ignore[reportArgumentType]
