@@ -77,3 +77,30 @@ class LabelledTrajectory:
     def rows(self, keep: Tensor) -> "LabelledTrajectory":
         """The same record for some of the tasks only."""
         return LabelledTrajectory(self.phi[keep], self.mean[keep], self.std[keep])
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a search returned and what it would have returned with fewer queries.
+
+    Attributes:
+        phi: The vector chosen in the end, (dim,).
+        incumbents: Pairs (queries used, vector it would have returned then), in increasing order of queries.
+
+    Example:
+        >>> outcome = Outcome(torch.ones(2), ((1, torch.zeros(2)), (10, torch.ones(2))))
+        >>> outcome.at(5).tolist()
+        [0.0, 0.0]
+    """
+
+    phi: Tensor
+    incumbents: tuple[tuple[int, Tensor], ...]
+
+    def at(self, queries: int) -> Tensor:
+        """The vector that would have been returned after at most `queries` queries."""
+        known = [phi for used, phi in self.incumbents if used <= queries]
+        if not known:
+            raise ValueError(
+                f"nothing was known after {queries} queries; the first incumbent needs {self.incumbents[0][0]}"
+            )
+        return known[-1]
