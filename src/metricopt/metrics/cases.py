@@ -82,10 +82,16 @@ def as_array(tensor: Tensor) -> np.ndarray:
 
 
 def _per_member(rows: Tensor, outputs: Tensor, what: str) -> Tensor:
+    """`rows` with a leading population dimension."""
+    each = rows.ndim >= 2 and rows.shape[:2] == outputs.shape[:2]
     shared = rows.ndim >= 1 and rows.shape[0] == outputs.shape[1]
-    # (n, columns) multi-label targets win over (population, n) in the one case where both readings fit.
-    several = rows.ndim > 1 and rows.shape == outputs.shape[1:]
-    if rows.ndim >= 2 and rows.shape[:2] == outputs.shape[:2] and not several:
+    columns = rows.ndim == 2 and rows.shape == outputs.shape[1:] and what == "targets"
+    if each and columns and rows.numel() > 1:
+        raise MetricError(
+            f"{what} of shape {tuple(rows.shape)} could be one row a member or several labels an example of outputs "
+            f"{tuple(outputs.shape)}: give (population, n, 1) for the former, (population, n, columns) for the latter"
+        )
+    if each:
         return rows
     if shared:
         return rows.expand(outputs.shape[0], *rows.shape)
