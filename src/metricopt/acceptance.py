@@ -1,11 +1,14 @@
 """Keep the new phi only if it is better on data that were never queried: a paired bootstrap."""
 
+import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from metricopt.errors import MetricError, MetricFailureWarning
 from metricopt.examples import Examples
 from metricopt.metrics import Metric
 
@@ -83,12 +86,17 @@ def compare_models(
 
     def evaluate(index: Tensor) -> Tensor:
         parts = [examples.rows(rows) for rows in index]
-        return torch.tensor(
-            [[metric.value_of_model(model, p.inputs, p.targets, p.groups) for p in parts] for model in models],
-            dtype=torch.float64,
-        )
+        return torch.tensor([[_value(metric, model, p) for p in parts] for model in models], dtype=torch.float64)
 
     return _bootstrap(metric, evaluate, len(examples), level=level, resamples=resamples, generator=generator)
+
+
+def _value(metric: Metric, model: torch.nn.Module, examples: Examples) -> float:
+    try:
+        return metric.value_of_model(model, examples.inputs, examples.targets, examples.groups)
+    except MetricError as error:
+        warnings.warn(str(error), MetricFailureWarning, stacklevel=6)
+        return math.nan
 
 
 def _bootstrap(
@@ -106,13 +114,15 @@ def _bootstrap(
     pairs = pairs[:, ~pairs.isnan().any(0)]
     gains = (pairs[1] - pairs[0]) * (1.0 if metric.goal == "max" else -1.0)
     tail = (1 - level) / 2
-    low, high = torch.quantile(gains, torch.tensor([tail, 1 - tail], dtype=gains.dtype)).tolist()
+    # Without a single number nothing is known, and nothing must be accepted.
+    ends = torch.tensor([tail, 1 - tail], dtype=gains.dtype)
+    low, high = torch.quantile(gains, ends).tolist() if gains.numel() else (math.nan, math.nan)
     return Comparison(
         before=before,
         after=after,
         interval=(low, high),
         level=level,
-        confidence=float((gains > 0).double().mean()),
+        confidence=float((gains > 0).sum()) / max(gains.numel(), 1),
         resamples=gains.numel(),
         examples=rows,
     )

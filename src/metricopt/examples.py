@@ -28,6 +28,8 @@ class Examples:
     groups: Tensor | None = None
 
     def __post_init__(self) -> None:
+        if self.inputs.dim() == 0:
+            raise DataError(f"inputs are the single number {self.inputs.item()}; expected one row an example")
         for name, tensor in (("targets", self.targets), ("groups", self.groups)):
             if tensor is not None and (tensor.dim() == 0 or len(tensor) != len(self.inputs)):
                 raise DataError(
@@ -74,12 +76,13 @@ def _stacked(parts: Sequence[Any], name: str, join: Any) -> Examples:
     if not parts or not isinstance(parts[0], tuple | list) or len(parts[0]) not in (2, 3):
         found = "nothing" if not parts else type(parts[0]).__name__
         raise DataError(f"{name} yields {found}; expected pairs (inputs, targets)")
-    return Examples(*(join([torch.as_tensor(part) for part in column]) for column in zip(*parts, strict=True)))
+    return Examples(*(join([_tensor(part, name) for part in column]) for column in zip(*parts, strict=True)))
 
 
 def _tensor(part: Any, name: str) -> Tensor:
     try:
-        tensor = torch.as_tensor(np.asarray(part) if not isinstance(part, Tensor) else part)
+        # A copy: torch refuses reversed arrays, warns of read-only ones, and would share memory with the caller's.
+        tensor = part if isinstance(part, Tensor) else torch.from_numpy(np.array(part))
     except (TypeError, ValueError) as error:
         raise DataError(f"{name} holds a {type(part).__name__} that is no array: {error}") from error
     # Nets are float32; numpy's default float64 would fail deep inside the first layer.
@@ -103,8 +106,14 @@ def batch_stream(
 
 
 def _classes(targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    order = torch.argsort(targets.cpu(), stable=True)
-    _, counts = torch.unique(targets.cpu(), return_counts=True)
+    if targets.numel() != len(targets):
+        raise DataError(
+            f"targets have shape {tuple(targets.shape)}, several an example; balanced sampling expects one class "
+            f"each: use sampling='plain'"
+        )
+    classes = targets.flatten().cpu()
+    order = torch.argsort(classes, stable=True)
+    _, counts = torch.unique(classes, return_counts=True)
     return order, torch.cumsum(counts, 0) - counts, counts
 
 

@@ -29,7 +29,10 @@ class Trajectory:
     def __post_init__(self) -> None:
         tasks, steps, _ = self.phi.shape
         observations = self.observed_steps.shape[1]
-        if self.loss.shape != (tasks, steps) or self.costs.shape != self.observed_steps.shape:
+        if self.loss.shape != (tasks, steps) or not self.costs.shape == self.observed_steps.shape == (
+            tasks,
+            observations,
+        ):
             raise ValueError(
                 f"phi {tuple(self.phi.shape)}, loss {tuple(self.loss.shape)}, observed_steps "
                 f"{tuple(self.observed_steps.shape)} and costs {tuple(self.costs.shape)} do not describe the same paths"

@@ -132,17 +132,23 @@ class SupervisedTask(Task):
     def _costs_of_models(self, phi: Tensor) -> Tensor:
         costs = torch.full((len(phi),), math.nan, dtype=torch.float64)
         before = self.model.phi.detach().clone()
-        for i, member in enumerate(phi):
-            self.model.phi.data.copy_(member)
-            try:
-                value = self.metric.value_of_model(
-                    self.model, self.search.inputs, self.search.targets, self.search.groups
-                )
-                costs[i] = self.metric.cost(value)
-            except MetricError as error:
-                warnings.warn(str(error), MetricFailureWarning, stacklevel=3)
-        self.model.phi.data.copy_(before)
+        try:
+            for i, member in enumerate(phi):
+                self.model.phi.data.copy_(member)
+                costs[i] = self._cost_of_model()
+        finally:
+            self.model.phi.data.copy_(before)
         return costs
+
+    def _cost_of_model(self) -> float:
+        search = self.search
+        try:
+            return self.metric.cost(
+                self.metric.value_of_model(self.model, search.inputs, search.targets, search.groups)
+            )
+        except MetricError as error:
+            warnings.warn(str(error), MetricFailureWarning, stacklevel=4)
+            return math.nan
 
     def directions(self, phi: Tensor, *, rows: int = 4096, bands: int = 3) -> Tensor:
         """Loss gradients of the examples of each class and, within it, of low, middle and high loss: (groups, dim).
@@ -151,7 +157,8 @@ class SupervisedTask(Task):
         basis that fits the metric (docs/recipe.md).
         """
         data = self.search if self.labels_visible else self.train
-        data = data.rows(torch.arange(min(rows, len(data))))
+        # Evenly spread rows: the first ones of data sorted by class would be of one class.
+        data = data.rows(torch.arange(0, len(data), math.ceil(len(data) / rows)))
         with torch.no_grad():
             group = self._bands(phi, data, bands)
         leaf = phi.detach().clone().requires_grad_()

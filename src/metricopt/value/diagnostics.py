@@ -34,7 +34,8 @@ class ValueHealth:
     @property
     def flat(self) -> bool:
         """Whether following it would be following nothing."""
-        return self.gradient_size < 1e-8 or self.rank_correlation < 0.2
+        # Written so that NaN, the mark of a diverged network, counts as flat.
+        return not (self.gradient_size >= 1e-8 and self.rank_correlation >= 0.2)
 
     def __str__(self) -> str:
         return (
@@ -79,8 +80,9 @@ def warn_if_flat(report: ValueHealth) -> None:
 
 
 def _rank_correlation(predicted: Tensor, costs: Tensor) -> float:
-    # spearmanr of a constant is undefined; nothing is ranked, so it is zero here.
-    if len(costs) < 2 or float(predicted.std()) < 1e-12 or float(costs.std()) < 1e-12:
+    # spearmanr of a constant is undefined; nothing is ranked, so it is zero here. Not by the standard deviation:
+    # that of a float32 constant is about 1e-8, because its mean is rounded.
+    if len(costs) < 2 or bool(predicted.amin() == predicted.amax()) or bool(costs.amin() == costs.amax()):
         return 0.0
     correlation, _ = spearmanr(predicted.double().numpy(), costs.double().numpy())
     return float(correlation)  # pyright: ignore[reportArgumentType]
