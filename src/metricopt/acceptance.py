@@ -27,6 +27,11 @@ class Comparison:
         confidence: Share of the resamples in which the new model is strictly better.
         resamples: Bootstrap resamples that gave a number.
         examples: Rows compared on.
+
+    Example:
+        >>> gain = Comparison(0.20, 0.18, (0.01, 0.03), level=0.9, confidence=0.99, resamples=500, examples=1000)
+        >>> gain.accepted
+        True
     """
 
     before: float
@@ -82,7 +87,15 @@ def compare_models(
     resamples: int = 50,
     generator: torch.Generator,
 ) -> Comparison:
-    """Like `compare` for a metric computed on the model itself: every resample asks it about other rows."""
+    """Like `compare` for a metric computed on the model itself: every resample asks it about other rows.
+
+    Example:
+        >>> size = Metric(lambda model, x, y: float(model(x).mean()), on="model", goal="max", name="size")
+        >>> models = (torch.nn.Hardtanh(0.0, 0.5), torch.nn.Hardtanh(0.0, 1.0))
+        >>> data = Examples(torch.linspace(0, 1, 50), torch.zeros(50))
+        >>> compare_models(size, models, data, generator=torch.Generator().manual_seed(0)).accepted
+        True
+    """
 
     def evaluate(index: Tensor) -> Tensor:
         parts = [examples.rows(rows) for rows in index]

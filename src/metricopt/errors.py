@@ -1,6 +1,13 @@
 """Everything metricopt raises or warns about.
 
 Each class is also the builtin it resembles, so callers may catch either.
+
+Example:
+    >>> try:
+    ...     raise DataError("there are no examples; expected at least one row")
+    ... except ValueError as error:
+    ...     isinstance(error, MetricOptError)
+    True
 """
 
 

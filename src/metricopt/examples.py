@@ -95,6 +95,13 @@ def batch_stream(
     """Endless mini-batches, one a member: inputs (population, batch, ...) and targets (population, batch).
 
     `balanced` draws each class equally often.
+
+    Example:
+        >>> data = Examples(torch.zeros(4, 2), torch.tensor([0, 0, 0, 1]))
+        >>> generator = torch.Generator().manual_seed(0)
+        >>> inputs, targets = next(batch_stream(data, 3, batch_size=8, sampling="balanced", generator=generator))
+        >>> inputs.shape, targets.shape
+        (torch.Size([3, 8, 2]), torch.Size([3, 8]))
     """
     order, offsets, counts = _classes(examples.targets) if sampling == "balanced" else _one_class(len(examples))
     while True:

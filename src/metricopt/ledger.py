@@ -10,7 +10,12 @@ from metricopt.errors import BudgetError
 
 @dataclass(frozen=True)
 class Query:
-    """One metric evaluation: which stage asked, and the cost that came back (NaN when the metric failed)."""
+    """One metric evaluation: which stage asked, and the cost that came back (NaN when the metric failed).
+
+    Example:
+        >>> Query("search", 0.25)
+        Query(stage='search', cost=0.25)
+    """
 
     stage: str
     cost: float

@@ -18,6 +18,13 @@ class Trajectory:
         observed_steps: Steps at which the metric was queried, (tasks, observations).
         costs: What it answered as a cost in [0, 1], NaN where the query failed, (tasks, observations).
         noise_std: Standard deviation of one observation due to the finite metric data (bootstrap).
+
+    Example:
+        >>> phi = torch.arange(4.0).reshape(1, 4, 1)
+        >>> steps, costs = torch.tensor([[0, 3]]), torch.tensor([[0.5, 0.2]])
+        >>> path = Trajectory(phi, torch.zeros(1, 4), steps, costs, noise_std=0.01)
+        >>> path.observed_phi.flatten().tolist()
+        [0.0, 3.0]
     """
 
     phi: Tensor
@@ -62,6 +69,11 @@ class LabelledTrajectory:
         phi: Adapter vectors along each path, (tasks, steps, dim).
         mean: Interpolated cost M_t, (tasks, steps).
         std: Its standard deviation s_t, positive, (tasks, steps).
+
+    Example:
+        >>> labelled = LabelledTrajectory(torch.zeros(3, 4, 2), torch.zeros(3, 4), torch.full((3, 4), 0.1))
+        >>> labelled.rows(torch.tensor([0, 2])).mean.shape
+        torch.Size([2, 4])
     """
 
     phi: Tensor

@@ -25,6 +25,20 @@ class Task(ABC):
         dim: Size of phi.
         ledger: Counts what `observe` spends.
         stage: Name under which queries are written down.
+
+    Example:
+        >>> class Bowl(Task):
+        ...     dim, ledger = 2, QueryLedger(budget=10)
+        ...     def batches(self, population, generator):
+        ...         while True:
+        ...             yield 0.1 * torch.randn(population, self.dim, generator=generator)
+        ...     def loss(self, phi, batch):
+        ...         return (phi + batch).square().sum(-1)
+        ...     def costs(self, phi):
+        ...         return (phi - 0.5).square().sum(-1).clamp(max=1.0)
+        >>> bowl = Bowl()
+        >>> bowl.observe(torch.tensor([[0.5, 0.5], [0.0, 0.0]])).tolist(), bowl.ledger.remaining
+        ([0.0, 0.5], 8)
     """
 
     dim: int
@@ -54,6 +68,10 @@ class Task(ABC):
         """Loss gradients of groups of examples at one phi (dim,): (groups, dim); none unless a task knows groups."""
         return torch.zeros(0, self.dim, device=phi.device)
 
+    def responses(self, phi: Tensor, *, rows: int) -> Tensor:
+        """What a metric could notice of each member, (population, features), without asking it; phi by default."""
+        return phi
+
     @property
     def shift_coordinates(self) -> Tensor:
         """Coordinates of phi that shift one output each; none unless the adapter has them."""
@@ -78,6 +96,16 @@ class SupervisedTask(Task):
         sampling: "plain", or "balanced" to draw each class equally often.
         labels_visible: Whether the search data's targets may be used for more than the metric.
         rows_at_once: Outputs are computed for at most this many rows (members x examples) at a time.
+
+    Example:
+        >>> from metricopt.adapters import OutputAffine, adapt
+        >>> from metricopt.metrics import mcr
+        >>> data = Examples(torch.randn(40, 3, generator=torch.Generator().manual_seed(0)), torch.arange(40) % 2)
+        >>> model = adapt(torch.nn.Linear(3, 2), OutputAffine())
+        >>> cross_entropy = torch.nn.functional.cross_entropy
+        >>> task = SupervisedTask(model, loss=cross_entropy, metric=mcr(), train=data, search=data)
+        >>> task.observe(torch.zeros(5, task.dim)).shape, task.ledger.used
+        (torch.Size([5]), 5)
     """
 
     def __init__(
@@ -181,6 +209,18 @@ class SupervisedTask(Task):
             rank = torch.argsort(torch.argsort(losses[mine]))
             code[mine] = c * bands + rank * bands // max(int(mine.sum()), 1)
         return code
+
+    def responses(self, phi: Tensor, *, rows: int) -> Tensor:
+        """Predictions on some rows of the search inputs, scaled so that squared differences are Fisher distances."""
+        outputs = self.outputs(phi, self.search.inputs[:rows])
+        if self.metric.on == "embeddings":
+            features = outputs / outputs.std().clamp_min(1e-6)
+        elif outputs.dim() == 2 or outputs.shape[-1] == 1:
+            logits = outputs.reshape(*outputs.shape[:2], 1)
+            features = 2 * torch.sigmoid(torch.cat([logits, -logits], -1)).sqrt()
+        else:
+            features = 2 * outputs.softmax(-1).sqrt()
+        return features.flatten(1) / math.sqrt(features.shape[1])
 
     @property
     def shift_coordinates(self) -> Tensor:

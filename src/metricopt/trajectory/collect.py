@@ -36,6 +36,24 @@ def collect(
     """Paths of `tasks` finetuning runs from `start` (tasks, dim), each observed at `observations` random steps.
 
     The optimizer decides what kind of path it is: a plain one follows the loss, a guided one the value function too.
+
+    Example:
+        >>> from functools import partial
+        >>> from metricopt.adapters import OutputAffine, adapt
+        >>> from metricopt.examples import Examples
+        >>> from metricopt.metrics import mcr
+        >>> from metricopt.task import SupervisedTask
+        >>> generator = torch.Generator().manual_seed(0)
+        >>> data = Examples(torch.randn(40, 3, generator=generator), torch.arange(40) % 2)
+        >>> model = adapt(torch.nn.Linear(3, 2), OutputAffine())
+        >>> cross_entropy = torch.nn.functional.cross_entropy
+        >>> task = SupervisedTask(model, loss=cross_entropy, metric=mcr(), train=data, search=data)
+        >>> paths = collect(
+        ...     task, tasks=2, steps=10, observations=3, optimizer=partial(torch.optim.SGD, lr=0.1),
+        ...     start=torch.zeros(2, task.dim), generator=generator,
+        ... )
+        >>> paths.phi.shape, paths.costs.shape, task.ledger.used
+        (torch.Size([2, 10, 4]), torch.Size([2, 3]), 6)
     """
     if not 2 <= observations <= steps:
         raise ObservationError(

@@ -23,6 +23,11 @@ class ValueHealth:
         rank_correlation: Spearman's, between predicted and true cost; 0 for a constant prediction.
         gradient_size: Median norm of its gradient with respect to phi.
         spread: Standard deviation of the true costs: an error of this size is no better than a constant.
+
+    Example:
+        >>> report = ValueHealth(observations=40, error=0.05, rank_correlation=0.1, gradient_size=0.3, spread=0.05)
+        >>> report.flat, str(report)
+        (True, 'rank correlation 0.10, error 0.0500 (spread 0.0500), gradient 0.3 on 40 unseen observations')
     """
 
     observations: int
@@ -69,7 +74,15 @@ def health(value: ValueFunction, phi: Tensor, costs: Tensor) -> ValueHealth:
 
 
 def warn_if_flat(report: ValueHealth) -> None:
-    """Say loudly, once, that a value function is flat, with the remedy."""
+    """Say loudly, once, that a value function is flat, with the remedy.
+
+    Example:
+        >>> phi = torch.linspace(-1, 1, 20)[:, None]
+        >>> with warnings.catch_warnings(record=True, action="always") as caught:
+        ...     warn_if_flat(health(lambda x: 0 * x[:, 0], phi, phi[:, 0]))
+        >>> [warning.category.__name__ for warning in caught]
+        ['FlatValueWarning']
+    """
     if report.flat:
         warnings.warn(
             f"the value function is flat: {report}; finetuning with it would change nothing: train it offline with "

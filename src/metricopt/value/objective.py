@@ -23,9 +23,9 @@ def fisher_ratio(mean: Tensor, std: Tensor) -> Tensor:
     """r_tt' = (M_t - M_t')^2 / (s_t^2 + s_t'^2), (..., n, n): how surely two metrics differ.
 
     Example:
-        >>> fisher_ratio(torch.tensor([0.0, 0.2]), torch.tensor([0.1, 0.1]))
-        tensor([[0.0000, 2.0000],
-                [2.0000, 0.0000]])
+        >>> fisher_ratio(torch.tensor([0.0, 2.0]), torch.tensor([1.0, 1.0]))
+        tensor([[0., 2.],
+                [2., 0.]])
     """
     difference = mean.unsqueeze(-1) - mean.unsqueeze(-2)
     variance = std.square()
@@ -36,7 +36,16 @@ def hard_pairs(distance: Tensor, ratio: Tensor, *, threshold: float = 2.0) -> tu
     """Each anchor's farthest lookalike (r < 2) and nearest stranger (r >= 2).
 
     Returns:
-        D_pos and D_neg, (..., n), and which anchors have both a positive and a negative.
+        D_pos and D_neg, (..., n), both 0 where there is no triplet, and which anchors have one.
+
+    Example:
+        >>> ratio = torch.tensor([[0.0, 1.0, 9.0], [1.0, 0.0, 9.0], [9.0, 9.0, 0.0]])
+        >>> distance = torch.tensor([[0.0, 5.0, 7.0], [5.0, 0.0, 3.0], [7.0, 3.0, 0.0]])
+        >>> for each in hard_pairs(distance, ratio):
+        ...     print(each.tolist())
+        [5.0, 5.0, 0.0]
+        [7.0, 3.0, 0.0]
+        [True, True, False]
     """
     n = distance.shape[-1]
     same = (ratio < threshold) & ~torch.eye(n, dtype=torch.bool, device=distance.device)
@@ -48,7 +57,14 @@ def hard_pairs(distance: Tensor, ratio: Tensor, *, threshold: float = 2.0) -> tu
 
 
 def ordinal_loss(embedding: Tensor, mean: Tensor, std: Tensor) -> Tensor:
-    """L_oe of Eq. 2, (...,): log(1 + exp(-(D_neg - D_pos))) over the anchors that have a triplet."""
+    """L_oe of Eq. 2, (...,): log(1 + exp(-(D_neg - D_pos))) averaged over the anchors that have a triplet.
+
+    Example:
+        >>> mean, std = torch.tensor([0.1, 0.1, 0.9]), torch.full((3,), 0.01)
+        >>> ordered, mixed = torch.tensor([[0.0], [0.0], [4.0]]), torch.tensor([[0.0], [4.0], [0.0]])
+        >>> bool(ordinal_loss(ordered, mean, std) < ordinal_loss(mixed, mean, std))
+        True
+    """
     distance = _distances(embedding)  # (..., n, n)
     positive, negative, usable = hard_pairs(distance, fisher_ratio(mean, std))
     losses = softplus(positive - negative) * usable
@@ -58,7 +74,13 @@ def ordinal_loss(embedding: Tensor, mean: Tensor, std: Tensor) -> Tensor:
 def value_loss(
     values: Tensor, embedding: Tensor, mean: Tensor, std: Tensor, *, gamma: float = 10.0, ordinal: float = 1.0
 ) -> Tensor:
-    """L_v = gamma * L_regress + L_oe (Eq. 2), (...,); `ordinal` = 0 leaves L_oe out (the paper's Figure 3)."""
+    """L_v = gamma * L_regress + L_oe (Eq. 2), (...,); `ordinal` = 0 leaves L_oe out (the paper's Figure 3).
+
+    Example:
+        >>> mean, std = torch.tensor([0.25, 0.75]), torch.full((2,), 0.1)
+        >>> float(value_loss(mean + 0.5, torch.zeros(2, 16), mean, std, gamma=10.0, ordinal=0.0))
+        5.0
+    """
     loss = gamma * regression_loss(values, mean, std)
     return loss + ordinal * ordinal_loss(embedding, mean, std) if ordinal else loss
 

@@ -29,6 +29,10 @@ class Training:
         inner_lr: SGD's rate on one task (alpha, "reptile").
         inner_steps: SGD steps on one task ("reptile"); the paper leaves it open.
         meta_batch: Tasks a meta-update averages ("reptile"); the paper takes 1.
+
+    Example:
+        >>> Training(ordinal=0.0).scheme, PAPER.scheme, PAPER.norm
+        ('offline', 'reptile', 'batch')
     """
 
     scheme: Literal["offline", "reptile"] = "offline"
@@ -50,7 +54,16 @@ PAPER = Training(scheme="reptile", norm="batch", members=1, standardise=False)
 
 
 def fit(labelled: LabelledTrajectory, training: Training, *, generator: torch.Generator) -> ValueNetwork:
-    """A value network trained on labelled trajectories, in eval mode."""
+    """A value network trained on labelled trajectories, in eval mode.
+
+    Example:
+        >>> generator = torch.Generator().manual_seed(0)
+        >>> phi = torch.randn(8, 20, 2, generator=generator)
+        >>> labelled = LabelledTrajectory(phi, phi[..., 0].sigmoid(), torch.full((8, 20), 0.01))
+        >>> value = fit(labelled, Training(steps=50), generator=generator)
+        >>> bool(value(torch.tensor([[1.0, 0.0]])) > value(torch.tensor([[-1.0, 0.0]])))
+        True
+    """
     members = training.members if training.scheme == "offline" else 1
     network = ValueNetwork(labelled.phi.shape[-1], members=members, norm=training.norm, generator=generator)
     if training.standardise:
