@@ -37,7 +37,7 @@ class ConditionalNorm(SingleAdapter):
 
     dim: int = 128
     layers: str | Sequence[str] | None = None
-    strength: float = 0.1
+    strength: float = 0.2
 
     def __post_init__(self) -> None:
         checked_dim(self.dim)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 from torch.func import vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from metricopt.adapters.inputs import Inputs, each, tensors_of
 from metricopt.errors import AdapterError
@@ -19,10 +20,12 @@ def all_at_once(at: At, phi: Tensor, inputs: Inputs, *, paired: bool) -> Tensor:
         >>> all_at_once(lambda phi, x: phi.sum() * x, torch.ones(3, 2), torch.ones(4), paired=False).shape
         torch.Size([3, 4])
     """
-    # Networks that drop out even in eval mode draw afresh for each member, as a loop would.
-    if paired:
-        return vmap(at, randomness="different")(phi, inputs)
-    return vmap(lambda member: at(member, inputs), randomness="different")(phi)
+    # The fused attention kernels have no batching rule on every device; vmap would loop over them, and warn.
+    with sdpa_kernel(SDPBackend.MATH):
+        # Networks that drop out even in eval mode draw afresh for each member, as a loop would.
+        if paired:
+            return vmap(at, randomness="different")(phi, inputs)
+        return vmap(lambda member: at(member, inputs), randomness="different")(phi)
 
 
 def one_by_one(at: At, phi: Tensor, inputs: Inputs, *, paired: bool) -> Tensor:
