@@ -68,7 +68,7 @@ class Task(ABC):
         """Loss gradients of groups of examples at one phi (dim,): (groups, dim); none unless a task knows groups."""
         return torch.zeros(0, self.dim, device=phi.device)
 
-    def responses(self, phi: Tensor, *, rows: int) -> Tensor:
+    def responses(self, phi: Tensor, *, rows: int) -> Tensor:  # noqa: ARG002
         """What a metric could notice of each member, (population, features), without asking it; phi by default."""
         return phi
 

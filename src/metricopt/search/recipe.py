@@ -1,0 +1,35 @@
+"""The settings of the default search, each one an ablation of docs/recipe.md."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How the default search spends its queries.
+
+    Attributes:
+        starts: Query the ends of loss finetuning (plain and class-balanced, on the training data, and on the metric's
+            own labels where these are visible) and go on from the best of them.
+        shifts: Line searches along the output shifts take part, as post-hoc threshold tuning would.
+        whiten: Measure distances in phi by how much predictions change, instead of by coordinates.
+        guided: A share of the candidates lies in the span of group-wise loss gradients (Eq. 3's idea).
+        batch: Queries between two refits of the value function.
+        candidates: Points the value function ranks for each batch.
+        neighbours: Observations the value function is fitted to, nearest first.
+        radius: First radius of the trust region, in units of whitened distance.
+        smallest: Radius below which the region starts over.
+        explore: Share of the batches given to the arm that did worse lately.
+        rows: Rows of the metric's inputs on which the change of predictions is measured.
+    """
+
+    starts: bool = True
+    shifts: bool = True
+    whiten: bool = True
+    guided: bool = True
+    batch: int = 5
+    candidates: int = 400
+    neighbours: int = 200
+    radius: float = 0.3
+    smallest: float = 0.02
+    explore: float = 0.15
+    rows: int = 1000

@@ -1,0 +1,74 @@
+"""The default search: start where loss finetuning ends, then give the queries to whichever arm gains more from them."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from metricopt.errors import BudgetError
+from metricopt.records import Outcome
+from metricopt.search.archive import Archive
+from metricopt.search.arms import Arm, ShiftArm, ValueArm
+from metricopt.search.recipe import Recipe
+from metricopt.seeding import stream
+from metricopt.task import Task
+
+
+@dataclass(frozen=True)
+class Walk:
+    """What the default search found and how it judged its own value function.
+
+    Attributes:
+        outcome: The chosen phi and its predecessors.
+        forecasts: Pairs (predicted cost, true cost) of every point the value function proposed, before it was queried.
+    """
+
+    outcome: Outcome
+    forecasts: tuple[tuple[float, float], ...]
+
+
+def walk(task: Task, *, queries: int, seed: int, starts: Tensor, recipe: Recipe | None = None) -> Walk:
+    """Search phi for the lowest cost within `queries` queries, from 0 and the given starts (n, dim).
+
+    Example:
+        >>> from metricopt.tasks.synthetic import QuadraticTask
+        >>> task = QuadraticTask(dim=4)
+        >>> found = walk(task, queries=60, seed=0, starts=torch.zeros(0, 4))
+        >>> before, after = task.costs(torch.stack([torch.zeros(4), found.outcome.phi]))
+        >>> bool(after < 0.5 * before)
+        True
+    """
+    recipe = Recipe() if recipe is None else recipe
+    if queries < 1:
+        raise BudgetError(f"the search was given {queries} metric queries; expected at least 1")
+    archive = Archive(task, queries)
+    landmarks = torch.cat([torch.zeros(1, task.dim), starts]) if recipe.starts else torch.zeros(1, task.dim)
+    archive.observe(landmarks, stage="start")
+    value = ValueArm(task, recipe, landmarks=landmarks, generator=stream(seed, "value arm"))
+    arms: list[Arm] = [value]
+    if recipe.shifts and len(task.shift_coordinates):
+        arms.insert(0, ShiftArm(task.shift_coordinates))
+    _spend(archive, arms, explore=recipe.explore, generator=stream(seed, "arms"))
+    return Walk(archive.outcome(), tuple(value.forecasts))
+
+
+def _spend(archive: Archive, arms: list[Arm], *, explore: float, generator: torch.Generator) -> None:
+    """Pull the arm with the larger recent gain a query, and now and then another."""
+    rates: list[float | None] = [None] * len(arms)
+    while archive.left > 0:
+        pick = _pick(rates, explore, generator)
+        cost, made = archive.best_cost, len(archive.costs)
+        arms[pick].pull(archive)
+        gain = (cost - archive.best_cost) / max(1, len(archive.costs) - made)
+        known = rates[pick]
+        rates[pick] = gain if known is None else 0.7 * known + 0.3 * gain
+
+
+def _pick(rates: list[float | None], explore: float, generator: torch.Generator) -> int:
+    for arm, rate in enumerate(rates):
+        if rate is None:
+            return arm
+    known = [rate or 0.0 for rate in rates]
+    best = max(reversed(range(len(known))), key=lambda arm: known[arm])  # the value arm when nothing gains
+    other = (best + 1) % len(known)
+    return other if float(torch.rand((), generator=generator)) < explore else best
