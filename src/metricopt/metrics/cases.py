@@ -56,8 +56,8 @@ def matched(outputs: Tensor, targets: Tensor, groups: Tensor | None, *, on: str)
     outputs = outputs.detach()
     targets = _per_member(targets.to(outputs.device), outputs, "targets")
     groups = None if groups is None else _per_member(groups.to(outputs.device), outputs, "groups")
-    # -inf is how a class is ruled out; NaN and +inf are how a model diverges.
-    sound = ~(outputs.isnan() | outputs.isposinf()).flatten(1).any(1)
+    # -inf is how a class is ruled out; NaN, which amax passes on, and +inf are how a model diverges.
+    sound = outputs.flatten(1).amax(1) < torch.inf
     if on in ("labels", "scores"):
         targets = _classes(targets)
         multilabel = targets.ndim == 3

@@ -50,8 +50,13 @@ def class_counts(targets: Tensor, labels: Tensor) -> ClassCounts:
             f"each example in labels {tuple(labels.shape)}: give targets as (n,) class numbers 0, 1, ..."
         )
     classes = int(torch.maximum(targets.max(), labels.max())) + 1
-    hit = (targets == labels).double()
-    return ClassCounts(_tally(targets, classes, hit), _tally(targets, classes), _tally(labels, classes))
+    nothing = torch.zeros(len(targets), classes, dtype=torch.float64, device=targets.device)
+    one = nothing.new_ones(()).expand(targets.shape)
+    return ClassCounts(
+        hits=nothing.scatter_add(1, targets, (targets == labels).double()),
+        actual=nothing.scatter_add(1, targets, one),
+        predicted=nothing.scatter_add(1, labels, one),
+    )
 
 
 def ratio(numerator: Tensor, denominator: Tensor) -> Tensor:
@@ -63,10 +68,3 @@ def ratio(numerator: Tensor, denominator: Tensor) -> Tensor:
     """
     empty = denominator == 0
     return torch.where(empty, 0.0, numerator / denominator.masked_fill(empty, 1.0))
-
-
-def _tally(classes_of: Tensor, classes: int, weights: Tensor | None = None) -> Tensor:
-    population = len(classes_of)
-    cells = classes_of + classes * torch.arange(population, device=classes_of.device).unsqueeze(1)
-    weights = None if weights is None else weights.flatten()
-    return torch.bincount(cells.flatten(), weights, minlength=population * classes).double().view(population, classes)
