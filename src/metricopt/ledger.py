@@ -1,5 +1,6 @@
 """The query ledger: every metric evaluation is counted here, granted or refused here, and nowhere else."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -28,6 +29,7 @@ class QueryLedger:
     Attributes:
         budget: Number of queries granted; None for no limit.
         queries: Every query made, in order.
+        listener: Called after each entry, for progress displays and logs.
         resamples: Evaluations of the metric on resampled rows of predictions already paid for (noise, acceptance).
 
     Example:
@@ -45,6 +47,7 @@ class QueryLedger:
     budget: int | None = None
     queries: list[Query] = field(default_factory=list)
     resamples: int = 0
+    listener: Callable[["QueryLedger"], None] | None = None
     _charged: int = 0
 
     def charge(self, count: int, *, stage: str) -> None:
@@ -60,6 +63,8 @@ class QueryLedger:
     def enter(self, costs: Tensor, *, stage: str) -> None:
         """Write down what charged queries answered."""
         self.queries.extend(Query(stage, float(cost)) for cost in costs)
+        if self.listener is not None:
+            self.listener(self)
 
     @property
     def used(self) -> int:

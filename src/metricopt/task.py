@@ -64,6 +64,10 @@ class Task(ABC):
         self.ledger.enter(costs, stage=self.stage)
         return costs
 
+    def start_batches(self, generator: torch.Generator) -> tuple[int, Iterator[Any]]:
+        """How many kinds of mini-batches loss finetuning may follow, and endless batches with one of each kind."""
+        return 1, self.batches(1, generator)
+
     def directions(self, phi: Tensor) -> Tensor:
         """Loss gradients of groups of examples at one phi (dim,): (groups, dim); none unless a task knows groups."""
         return torch.zeros(0, self.dim, device=phi.device)
@@ -120,7 +124,7 @@ class SupervisedTask(Task):
         batch_size: int = 256,
         sampling: Sampling = "plain",
         labels_visible: bool = False,
-        rows_at_once: int = 200_000,
+        rows_at_once: int = 20_000,
     ) -> None:
         _check_classes(train, search)
         self.model, self.loss_function, self.metric = model, loss, metric
@@ -142,6 +146,20 @@ class SupervisedTask(Task):
         inputs, targets = batch
         outputs = self.model.outputs(phi, inputs, paired=True)
         return torch.vmap(self.loss_function)(outputs, targets)
+
+    def start_batches(self, generator: torch.Generator) -> tuple[int, Iterator[tuple[Tensor, Tensor]]]:
+        """Plain and class-balanced batches of the training data and, where labels are visible, of the search data."""
+        classes = not self.train.targets.is_floating_point() and self.train.targets.dim() == 1
+        samplings: list[Sampling] = ["plain", "balanced"] if classes else ["plain"]
+        streams = [
+            batch_stream(data, 1, batch_size=self.batch_size, sampling=sampling, generator=generator)
+            for data in ([self.train, self.search] if self.labels_visible else [self.train])
+            for sampling in samplings
+        ]
+        together = zip(*streams, strict=True)
+        return len(streams), (
+            (torch.cat([x for x, _ in kinds]), torch.cat([y for _, y in kinds])) for kinds in together
+        )
 
     def outputs(self, phi: Tensor, inputs: Tensor) -> Tensor:
         """Outputs for shared inputs without a graph, (population, n, ...), within the memory limit."""

@@ -10,6 +10,7 @@ class Recipe:
     Attributes:
         starts: Query the ends of loss finetuning (plain and class-balanced, on the training data, and on the metric's
             own labels where these are visible) and go on from the best of them.
+        start_steps: Steps of that loss finetuning.
         shifts: Line searches along the output shifts take part, as post-hoc threshold tuning would.
         whiten: Measure distances in phi by how much predictions change, instead of by coordinates.
         guided: A share of the candidates lies in the span of group-wise loss gradients (Eq. 3's idea).
@@ -23,6 +24,7 @@ class Recipe:
     """
 
     starts: bool = True
+    start_steps: int = 200
     shifts: bool = True
     whiten: bool = True
     guided: bool = True

@@ -67,7 +67,7 @@ def health(value: ValueFunction, phi: Tensor, costs: Tensor) -> ValueHealth:
     return ValueHealth(
         observations=len(costs),
         error=float((predicted - costs).abs().mean()),
-        rank_correlation=_rank_correlation(predicted, costs),
+        rank_correlation=rank_correlation(predicted, costs),
         gradient_size=float(gradient.norm(dim=-1).median()),
         spread=float(costs.std(correction=0)),
     )
@@ -92,7 +92,15 @@ def warn_if_flat(report: ValueHealth) -> None:
         )
 
 
-def _rank_correlation(predicted: Tensor, costs: Tensor) -> float:
+def rank_correlation(predicted: Tensor, costs: Tensor) -> float:
+    """Spearman's rank correlation of predictions (n,) with what came true (n,); 0 where nothing is ranked.
+
+    Example:
+        >>> rank_correlation(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.1, 0.2, 0.9]))
+        1.0
+    """
+    known = ~(predicted.isnan() | costs.isnan())
+    predicted, costs = predicted[known], costs[known]
     # spearmanr of a constant is undefined; nothing is ranked, so it is zero here. Not by the standard deviation:
     # that of a float32 constant is about 1e-8, because its mean is rounded.
     if len(costs) < 2 or bool(predicted.amin() == predicted.amax()) or bool(costs.amin() == costs.amax()):

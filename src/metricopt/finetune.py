@@ -1,0 +1,204 @@
+"""The paper's two stages, each usable alone: learn a value function, then finetune with it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from metricopt.errors import BudgetError
+from metricopt.optim.guided import Combine, Estimator, MetricGuided
+from metricopt.records import LabelledTrajectory, Outcome, Trajectory
+from metricopt.seeding import derived_seed, stream
+from metricopt.task import Task
+from metricopt.trajectory.collect import collect, default_observations
+from metricopt.trajectory.interpolate import interpolate
+from metricopt.value.diagnostics import ValueFunction, ValueHealth, health, warn_if_flat
+from metricopt.value.training import PAPER as PAPER_TRAINING
+from metricopt.value.training import Training, fit
+
+_OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
+
+
+@dataclass(frozen=True)
+class Stages:
+    """Settings of both stages; the defaults are what works, `PAPER` is what the paper says.
+
+    Attributes:
+        steps: T, finetuning steps of one task.
+        observations: K, metric queries along one task; None for max(5, 5% of T).
+        start_std: Standard deviation of the coordinates of phi_0. Small, so that trajectories overlap.
+        optimizer: Base optimizer of every path.
+        lr: Its rate.
+        rounds: Rounds of collecting; from the second on, paths follow the value function learnt so far.
+        held_out: Share of the trajectories kept for diagnostics.
+        uncertainty: Use the interpolation's own standard deviations (False: the paper's ablation without s_t).
+        training: How the value network is fitted.
+        combine: What is done with u_t: added to the loss gradient (Eq. 1) or in its place.
+        estimator: Eq. 4 by sampling, or its mean in closed form.
+        weight: lambda of Eq. 1.
+        normalise: Scale u_t so that a rate means the same for any dim; the paper does not.
+    """
+
+    steps: int = 50
+    observations: int | None = None
+    start_std: float = 0.3
+    optimizer: Literal["sgd", "adam"] = "adam"
+    lr: float = 0.05
+    rounds: int = 4
+    held_out: float = 0.2
+    uncertainty: bool = True
+    training: Training = field(default_factory=Training)
+    combine: Combine = "add"
+    estimator: Estimator = "exact"
+    weight: float = 1.0
+    normalise: bool = True
+
+    @property
+    def queries_a_task(self) -> int:
+        """K, as a number."""
+        return default_observations(self.steps) if self.observations is None else self.observations
+
+
+PAPER = Stages(
+    observations=3,
+    start_std=1.0,
+    optimizer="sgd",
+    lr=0.1,
+    rounds=1,
+    training=PAPER_TRAINING,
+    combine="replace",
+    estimator="es",
+    normalise=False,
+)
+"""As literal as the paper allows: K = 5% of T = 50 rounded up, Reptile, BatchNorm, Eq. 4 in place of the gradient."""
+
+
+@dataclass(frozen=True)
+class LearntValue:
+    """A value function with the evidence it rests on.
+
+    Attributes:
+        value: The function, (n, dim) -> (n,).
+        health: Its health on trajectories it never saw.
+        trajectory: The paths of the last round.
+        labelled: All paths learnt from, with interpolated costs.
+    """
+
+    value: ValueFunction
+    health: ValueHealth
+    trajectory: Trajectory
+    labelled: LabelledTrajectory
+
+
+def learn_value_function(task: Task, *, queries: int, seed: int = 0, stages: Stages | None = None) -> LearntValue:
+    """Stage 1: trajectories, interpolated, then a value function, within `queries` metric queries.
+
+    Example:
+        >>> from metricopt.tasks.synthetic import QuadraticTask
+        >>> learnt = learn_value_function(QuadraticTask(dim=4), queries=100)
+        >>> learnt.health.rank_correlation > 0.6
+        True
+    """
+    stages = Stages() if stages is None else stages
+    tasks = _tasks_a_round(stages, queries)
+    learnt = _one_round(task, tasks, stages, None, seed=seed)
+    for turn in range(1, stages.rounds):
+        learnt = _one_round(task, tasks, stages, learnt, seed=derived_seed(seed, "round", turn))
+    warn_if_flat(learnt.health)
+    return learnt
+
+
+def finetune(
+    task: Task, value: ValueFunction, *, seed: int = 0, stages: Stages | None = None, start: Tensor | None = None
+) -> Outcome:
+    """Stage 2: one path from `start` (phi = 0) led by the value function; it queries nothing.
+
+    Example:
+        >>> from metricopt.tasks.synthetic import QuadraticTask
+        >>> task = QuadraticTask(dim=4)
+        >>> learnt = learn_value_function(task, queries=100)
+        >>> outcome = finetune(task, learnt.value)
+        >>> before, after = task.costs(torch.stack([torch.zeros(4), outcome.phi]))
+        >>> bool(after < before)
+        True
+    """
+    stages = Stages() if stages is None else stages
+    phi = torch.nn.Parameter(torch.zeros(1, task.dim) if start is None else start.reshape(1, -1).clone())
+    optimizer = _guided(stages, value, seed)([phi])
+    batches = task.batches(1, stream(seed, "finetune"))
+    used = task.ledger.used
+    path = [(used, torch.zeros(task.dim))]
+    for _ in range(stages.steps):
+        optimizer.zero_grad()
+        task.loss(phi, next(batches)).sum().backward()
+        optimizer.step()
+    final = phi.detach()[0].clone()
+    return Outcome(final, (*path, (used, final)))
+
+
+def _one_round(task: Task, tasks: int, stages: Stages, before: LearntValue | None, *, seed: int) -> LearntValue:
+    """Collect, interpolate and fit once; health is measured on this round's held-out paths."""
+    task.stage = "trajectories"
+    trajectory = _paths(task, tasks, stages, None if before is None else before.value, seed=seed)
+    kept, unseen = _held_out(trajectory, stages.held_out)
+    labelled = interpolate(kept, uncertainty=stages.uncertainty)
+    if before is not None:
+        labelled = _joined([before.labelled, labelled])
+    value = fit(labelled, stages.training, generator=stream(seed, "value"))
+    report = health(value, unseen.observed_phi.flatten(0, 1), unseen.costs.flatten().float())
+    return LearntValue(value, report, trajectory, labelled)
+
+
+def _paths(task: Task, tasks: int, stages: Stages, value: ValueFunction | None, *, seed: int) -> Trajectory:
+    generator = stream(seed, "collect")
+    return collect(
+        task,
+        tasks=tasks,
+        steps=stages.steps,
+        observations=stages.queries_a_task,
+        optimizer=_plain(stages) if value is None else _guided(stages, value, seed),
+        start=stages.start_std * torch.randn(tasks, task.dim, generator=generator),
+        generator=generator,
+    )
+
+
+def _plain(stages: Stages) -> Callable[[list[torch.nn.Parameter]], Optimizer]:
+    return lambda parameters: _OPTIMIZERS[stages.optimizer](parameters, lr=stages.lr)
+
+
+def _guided(stages: Stages, value: ValueFunction, seed: int) -> Callable[[list[torch.nn.Parameter]], Optimizer]:
+    return lambda parameters: MetricGuided(
+        _plain(stages)(parameters),
+        value,
+        combine=stages.combine,
+        estimator=stages.estimator,
+        weight=stages.weight,
+        normalise=stages.normalise,
+        seed=seed,
+    )
+
+
+def _tasks_a_round(stages: Stages, queries: int) -> int:
+    tasks = queries // (stages.queries_a_task * stages.rounds)
+    if tasks < 4:
+        raise BudgetError(
+            f"{queries} metric queries give {tasks} trajectories of {stages.queries_a_task} observations in each of "
+            f"{stages.rounds} rounds; expected at least 4: grant {4 * stages.queries_a_task * stages.rounds} queries, "
+            f"or set fewer observations or rounds"
+        )
+    return tasks
+
+
+def _held_out(trajectory: Trajectory, share: float) -> tuple[Trajectory, Trajectory]:
+    tasks = len(trajectory.phi)
+    cut = tasks - max(1, round(share * tasks))
+    return trajectory.rows(torch.arange(cut)), trajectory.rows(torch.arange(cut, tasks))
+
+
+def _joined(parts: list[LabelledTrajectory]) -> LabelledTrajectory:
+    return LabelledTrajectory(
+        torch.cat([p.phi for p in parts]), torch.cat([p.mean for p in parts]), torch.cat([p.std for p in parts])
+    )

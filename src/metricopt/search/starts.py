@@ -1,0 +1,24 @@
+"""Where loss finetuning of phi ends: the points from which, and between which, the search begins."""
+
+import torch
+from torch import Tensor
+
+from metricopt.task import Task
+
+
+def loss_starts(task: Task, *, steps: int = 200, lr: float = 0.05, generator: torch.Generator) -> Tensor:
+    """End points (kinds, dim) of finetuning phi on each kind of mini-batches the task has, all kinds at once.
+
+    It follows the loss only and queries nothing.
+    """
+    kinds, batches = task.start_batches(generator)
+    phi = torch.nn.Parameter(torch.zeros(kinds, task.dim))
+    optimizer = torch.optim.Adam([phi], lr=lr)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        task.loss(phi, next(batches)).sum().backward()
+        optimizer.step()
+        schedule.step()
+    ends = phi.detach()
+    return ends[torch.isfinite(ends).all(1)]
