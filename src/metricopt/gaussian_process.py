@@ -1,0 +1,285 @@
+"""Exact Gaussian-process regression for a whole batch at once: over time (trajectories) and over phi (values).
+
+Everything is computed in float64, batch first, from small pure pieces: a kernel matrix, its Cholesky factor, the
+likelihood, the posterior. Missing observations (NaN, or masked) are treated exactly as if they were not there.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from metricopt.errors import DataError
+
+# Relative to the mean of the diagonal; each rung is tried only by the members the rung before did not help.
+JITTER_LADDER = (1e-12, 1e-10, 1e-8, 1e-6, 1e-4)
+# Keeps the likelihood of exactly constant observations, and the gradient of the deviation at observed points, finite.
+TINY_VARIANCE = 1e-12
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """Kernel and likelihood parameters, one of each for every member of the batch.
+
+    Attributes:
+        length_scale: Distance over which the function stays alike, (batch,).
+        signal_variance: Variance of the function around its mean, positive, (batch,).
+        noise_variance: Variance of one observation around the function, (batch,).
+        mean: Constant prior mean, (batch,).
+    """
+
+    length_scale: Tensor
+    signal_variance: Tensor
+    noise_variance: Tensor
+    mean: Tensor
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """What is known about the function itself (without observation noise) at the query points.
+
+    Attributes:
+        mean: Expected value, (batch, queries).
+        std: Standard deviation, (batch, queries).
+    """
+
+    mean: Tensor
+    std: Tensor
+
+
+def rbf(a: Tensor, b: Tensor, length_scale: Tensor | float) -> Tensor:
+    """Correlation exp(-|a - b|^2 / (2 length_scale^2)) of rows of `a` (..., n, dim) and `b` (..., m, dim).
+
+    For one length scale per dimension, divide the inputs by them and pass 1.
+
+    Args:
+        a: Points.
+        b: Other points.
+        length_scale: One number, or one for every member of the batch, (...,).
+
+    Example:
+        >>> rbf(torch.zeros(1, 1, 1), torch.ones(1, 1, 1), 1.0).log().item()
+        -0.5
+    """
+    scale = torch.as_tensor(length_scale, dtype=torch.float64, device=a.device)[..., None, None]
+    # Centred first: points far from the origin but near each other would lose their distance to rounding.
+    centre = a.double().mean(-2, keepdim=True)
+    a, b = (a - centre) / scale, (b - centre) / scale
+    half_a, half_b = 0.5 * a.square().sum(-1), 0.5 * b.square().sum(-1)
+    return (a @ b.mT).sub_(half_a.unsqueeze(-1)).sub_(half_b.unsqueeze(-2)).exp()
+
+
+def cholesky(covariance: Tensor) -> Tensor:
+    """Lower Cholesky factor of each matrix (..., n, n); members that fail get growing jitter, the others none.
+
+    Example:
+        >>> cholesky(torch.ones(2, 2, dtype=torch.float64)).shape
+        torch.Size([2, 2])
+    """
+    factor, failed = torch.linalg.cholesky_ex(covariance)
+    scale = covariance.diagonal(dim1=-2, dim2=-1).mean(-1)
+    jitter = torch.zeros_like(scale)
+    for rung in JITTER_LADDER:
+        if not failed.any():
+            return factor
+        jitter = torch.where(failed > 0, rung * scale, jitter)  # members healed earlier keep their rung
+        identity = torch.eye(covariance.shape[-1], dtype=covariance.dtype, device=covariance.device)
+        factor, failed = torch.linalg.cholesky_ex(covariance + jitter[..., None, None] * identity)
+    if failed.any():
+        raise DataError(
+            f"{int((failed > 0).sum())} of {failed.numel()} covariance matrices are not positive definite even with "
+            f"relative jitter {JITTER_LADDER[-1]:g}; look for infinite or NaN inputs"
+        )
+    return factor
+
+
+def without_missing(covariance: Tensor, mask: Tensor) -> Tensor:
+    """Covariance (..., n, n) in which masked-out observations are independent of all others, with unit variance.
+
+    With a residual of zero they then change neither the posterior nor the likelihood, and shapes stay rectangular.
+
+    Example:
+        >>> without_missing(torch.ones(2, 2), torch.tensor([True, False]))
+        tensor([[1., 0.],
+                [0., 1.]])
+    """
+    both = mask.unsqueeze(-1) & mask.unsqueeze(-2)
+    return torch.where(both, covariance, torch.diag_embed((~mask).to(covariance.dtype)))
+
+
+def log_marginal_likelihood(covariance: Tensor, residual: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Log density of `residual` (..., n) under N(0, covariance), (...,); masked-out entries do not count.
+
+    Args:
+        covariance: Kernel matrix with the noise on its diagonal, (..., n, n).
+        residual: Observations minus their prior mean.
+        mask: True where there is an observation; by default where `residual` is finite.
+
+    Example:
+        >>> round(log_marginal_likelihood(torch.eye(2)[None], torch.zeros(1, 2)).item(), 4)  # -log(2 pi)
+        -1.8379
+    """
+    mask = torch.isfinite(residual) if mask is None else mask
+    factor = cholesky(without_missing(covariance.double(), mask))
+    white = _whitened(factor, torch.where(mask, residual.double(), 0.0).unsqueeze(-1)).squeeze(-1)
+    return -0.5 * (white.square().sum(-1) + _log_determinant(factor) + mask.sum(-1).double() * math.log(2 * math.pi))
+
+
+def condition(covariance: Tensor, cross: Tensor, prior_variance: Tensor, residual: Tensor) -> Posterior:
+    """Posterior of a zero-mean process from its kernel matrices, whatever the kernel.
+
+    Args:
+        covariance: Between observations, noise on the diagonal, (batch, n, n).
+        cross: Between observations and queries, (batch, n, queries).
+        prior_variance: Of the function at the queries, broadcastable to (batch, queries).
+        residual: Observations minus their prior mean, NaN where missing, (batch, n).
+
+    Example:
+        >>> known = condition(torch.eye(1)[None], torch.ones(1, 1, 1), torch.ones(1, 1), torch.tensor([[0.3]]))
+        >>> round(known.mean.item(), 6), known.std.item() < 1e-5
+        (0.3, True)
+    """
+    white_cross, white = _whitened_system(covariance, cross, residual)
+    variance = prior_variance - white_cross.square().sum(-2)
+    return Posterior((white_cross.mT @ white).squeeze(-1), variance.clamp_min(TINY_VARIANCE).sqrt())
+
+
+def condition_jointly(covariance: Tensor, cross: Tensor, prior: Tensor, residual: Tensor) -> tuple[Tensor, Tensor]:
+    """Posterior mean (batch, queries) and full covariance (batch, queries, queries), for joint samples.
+
+    Args:
+        covariance: Between observations, noise on the diagonal, (batch, n, n).
+        cross: Between observations and queries, (batch, n, queries).
+        prior: Between queries, (batch, queries, queries).
+        residual: Observations minus their prior mean, NaN where missing, (batch, n).
+
+    Example:
+        >>> one = torch.ones(1, 1, 1)
+        >>> mean, covariance = condition_jointly(2 * one, one, one, torch.tensor([[0.5]]))
+        >>> round(mean.item(), 6), round(covariance.item(), 6)
+        (0.25, 0.5)
+    """
+    white_cross, white = _whitened_system(covariance, cross, residual)
+    return (white_cross.mT @ white).squeeze(-1), prior.double() - white_cross.mT @ white_cross
+
+
+def posterior(
+    x: Tensor, y: Tensor, query: Tensor, hyperparameters: Hyperparameters, *, mask: Tensor | None = None
+) -> Posterior:
+    """Posterior of an RBF process at `query`.
+
+    Args:
+        x: Observed points, (batch, n, dim).
+        y: Observations, (batch, n).
+        query: Points to predict, (batch, queries, dim).
+        hyperparameters: One set per member.
+        mask: True where there is an observation; by default where `y` is finite.
+
+    Example:
+        >>> one = torch.ones(1)
+        >>> x, y = torch.tensor([[[0.0], [1.0]]]), torch.tensor([[0.2, 0.4]])
+        >>> known = posterior(x, y, x, Hyperparameters(one, one, 1e-9 * one, 0 * one))
+        >>> torch.allclose(known.mean.float(), y, atol=1e-6)
+        True
+    """
+    h = hyperparameters
+    # In units of the signal: one pass less over the largest matrix.
+    ratio = (h.noise_variance / h.signal_variance).double()[:, None, None]
+    identity = torch.eye(x.shape[1], dtype=torch.float64, device=x.device)
+    residual = y.double() - h.mean.double()[:, None]
+    if mask is not None:
+        residual = torch.where(mask, residual, torch.nan)
+    covariance = rbf(x, x, h.length_scale) + ratio * identity
+    known = condition(covariance, rbf(x, query, h.length_scale), torch.ones_like(ratio[:, 0]), residual)
+    return Posterior(known.mean + h.mean.double()[:, None], known.std * h.signal_variance.double().sqrt()[:, None])
+
+
+def fit(
+    x: Tensor,
+    y: Tensor,
+    *,
+    length_scales: Tensor,
+    noise_ratios: Tensor,
+    mask: Tensor | None = None,
+    noise_floor: float = 0.0,
+) -> Hyperparameters:
+    """Most likely hyper-parameters of every member on a grid of length scales and noise-to-signal variance ratios.
+
+    At each grid point the mean (generalised least squares) and the signal variance have their best values in closed
+    form, so the grid is two-dimensional whatever the batch, and nothing can diverge or end in a local optimum.
+
+    Args:
+        x: Observed points, (batch, n, dim).
+        y: Observations, (batch, n).
+        length_scales: Candidates, (lengths,).
+        noise_ratios: Candidates for noise variance / signal variance, (ratios,), all positive.
+        mask: True where there is an observation; by default where `y` is finite.
+        noise_floor: Known standard deviation of one observation; the noise is never taken to be less.
+
+    Example:
+        >>> x = torch.linspace(0, 1, 20)[None, :, None]
+        >>> ratios = torch.tensor([1e-6, 1e-3, 1.0])
+        >>> found = fit(x, torch.sin(6 * x[..., 0]), length_scales=torch.tensor([0.01, 0.3]), noise_ratios=ratios)
+        >>> round(found.length_scale.item(), 3)
+        0.3
+    """
+    mask = torch.isfinite(y) if mask is None else mask
+    lengths, ratios = length_scales.double(), noise_ratios.double()
+    correlation = rbf(x[:, None], x[:, None], lengths)  # (batch, lengths, n, n)
+    profile = _profile(correlation, torch.where(mask, y.double(), 0.0), mask, ratios, noise_floor)
+    best = profile.likelihood.flatten(1).argmax(1)  # (batch,)
+    row, column = best // len(ratios), best % len(ratios)
+    signal = profile.signal_variance.flatten(1).gather(1, best[:, None]).squeeze(1)
+    mean = profile.mean.flatten(1).gather(1, best[:, None]).squeeze(1)
+    return Hyperparameters(lengths[row], signal, signal * ratios[column], mean)
+
+
+@dataclass(frozen=True)
+class _Profile:
+    """Best mean and signal variance at each grid point, and the likelihood there, all (batch, lengths, ratios)."""
+
+    likelihood: Tensor
+    signal_variance: Tensor
+    mean: Tensor
+
+
+def _profile(correlation: Tensor, y: Tensor, mask: Tensor, ratios: Tensor, noise_floor: float) -> _Profile:
+    batch, lengths, n, _ = correlation.shape
+    identity = torch.eye(n, dtype=y.dtype, device=y.device)
+    # One flat batch of grid points: LAPACK's way through nested batches took twice as long.
+    covariance = (correlation[:, :, None] + ratios[:, None, None] * identity).flatten(0, 2)
+    cells = lengths * len(ratios)
+    if not mask.all():
+        covariance = without_missing(covariance, mask.repeat_interleave(cells, 0))
+    count = mask.sum(-1).clamp_min(1)[:, None, None]  # (batch, 1, 1)
+    centre = y.sum(-1)[:, None, None] / count
+    factor = cholesky(covariance)
+    right = torch.stack([torch.where(mask, y - centre.squeeze(-1), 0.0), mask.to(y.dtype)], -1)  # (batch, n, 2)
+    white = _whitened(factor, right.repeat_interleave(cells, 0))
+    products = (white.mT @ white).view(batch, lengths, len(ratios), 2, 2)
+    offset = products[..., 0, 1] / products[..., 1, 1].clamp_min(TINY_VARIANCE)
+    squares = (products[..., 0, 0] - offset * products[..., 0, 1]).clamp_min(0)
+    # The likelihood falls on either side of squares / count, so with noise = ratio * signal bounded from below the
+    # best admissible signal is whichever is larger.
+    signal = (squares / count).clamp_min(TINY_VARIANCE).maximum(noise_floor**2 / ratios)
+    log_determinant = _log_determinant(factor).view_as(signal)
+    deviance = squares / signal + count * torch.log(2 * math.pi * signal) + log_determinant
+    return _Profile(-0.5 * deviance, signal, centre + offset)
+
+
+def _whitened_system(covariance: Tensor, cross: Tensor, residual: Tensor) -> tuple[Tensor, Tensor]:
+    covariance, cross, residual, mask = covariance.double(), cross.double(), residual.double(), torch.isfinite(residual)
+    if not mask.all():
+        covariance, residual = without_missing(covariance, mask), torch.where(mask, residual, 0.0)
+        cross = torch.where(mask.unsqueeze(-1), cross, 0.0)
+    factor = cholesky(covariance)
+    return _whitened(factor, cross), _whitened(factor, residual.unsqueeze(-1))
+
+
+def _whitened(factor: Tensor, right: Tensor) -> Tensor:
+    return torch.linalg.solve_triangular(factor, right, upper=False)
+
+
+def _log_determinant(factor: Tensor) -> Tensor:
+    return 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
