@@ -1,0 +1,249 @@
+"""The value function inside any torch optimizer: the direction it proposes is added to, or replaces, the gradient."""
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from metricopt.errors import FileFormatError, MetricOptWarning
+from metricopt.optim.guided_es import Value, exact_direction, guided_direction, unit_step
+from metricopt.seeding import stream
+
+Combine = Literal["add", "replace"]
+Estimator = Literal["es", "exact"]
+
+
+class MetricGuided(Optimizer):
+    """A torch optimizer whose gradient is led by a value function; the metric itself is never queried.
+
+    How u_t is found (`estimator`) and what is done with it (`combine`) are independent choices, so they are two
+    arguments. The paper writes down u_t but not the update that uses it: `combine="replace"` is its text (u_t is the
+    descent direction, the loss acts through the subspace only), `combine="add"` is its objective, Eq. 1.
+
+    Schedulers, hooks and `zero_grad` work as on the base: both share their `param_groups`. The history of gradients
+    and the state of the generator are kept apart from the base's state and saved with it.
+
+    Args:
+        base: Optimizer of the one parameter phi, (dim,) or (population, dim).
+        value: Predicted cost of points (n, dim), (n,); lower is better. A module is evaluated in eval mode.
+        combine: `add` u_t to the loss gradient or `replace` it.
+        estimator: `es`, Eq. 4 from `pairs` perturbations, or `exact`, its mean 2 Sigma grad f.
+        weight: lambda of Eq. 1, used by `add` only.
+        pairs: P, antithetic pairs a step.
+        memory: k, recent loss gradients that span the search.
+        sigma: s, size of the perturbations.
+        normalise: Make steps independent of `dim` and of the value function's scale. With `replace` the direction
+            has length 1; with `add` its length is `weight` times the root mean square length of the loss gradients so
+            far. (The present gradient's length would silence the metric where the loss has converged; this way its
+            push falls no faster than one over the square root of the number of steps.) False is the paper's formula.
+        seed: Of the perturbations.
+
+    Without any loss (no gradient at all) use `replace`: the search then goes in all directions alike.
+
+    Example:
+        >>> phi = torch.nn.Parameter(torch.tensor([1.0, 1.0]))
+        >>> base = torch.optim.SGD([phi], lr=0.1)
+        >>> optimizer = MetricGuided(base, lambda points: points.square().sum(1), combine="replace")
+        >>> for _ in range(50):
+        ...     optimizer.zero_grad()
+        ...     phi[0].backward()  # the loss knows about one coordinate only
+        ...     optimizer.step()
+        >>> bool(phi.norm() < 0.2)
+        True
+    """
+
+    def __init__(
+        self,
+        base: Optimizer,
+        value: Value,
+        *,
+        combine: Combine = "add",
+        estimator: Estimator = "es",
+        weight: float = 1.0,
+        pairs: int = 3,
+        memory: int = 3,
+        sigma: float = 0.1,
+        normalise: bool = True,
+        seed: int = 0,
+    ) -> None:
+        _check_choices(combine, estimator)
+        _check_numbers(pairs=pairs, memory=memory, sigma=sigma, weight=weight)
+        phi = _only_parameter(base)
+        self.base = base
+        self.value = value
+        self.combine, self.estimator, self.normalise = combine, estimator, normalise
+        self.weight, self.pairs, self.sigma = weight, pairs, sigma
+        self.generator = stream(seed, "metric_guided")
+        self._warned = False
+        super().__init__(base.param_groups, base.defaults)
+        population, dim = (1, *phi.shape)[-2:]
+        self.state[phi] = {
+            "past_gradients": phi.new_zeros(population, memory, dim, requires_grad=False),
+            "mean_square": phi.new_zeros(population, 1, requires_grad=False),  # of the loss gradients' lengths
+            "steps": 0,
+        }
+
+    # The base replaces its list when a state is loaded; a copy of the reference would go stale and schedulers with it.
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        """The base optimizer's own groups."""
+        return self.base.param_groups
+
+    @param_groups.setter
+    def param_groups(self, groups: list[dict[str, Any]]) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        self.base.param_groups = groups
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Refused once there is a group: the value function knows one phi."""
+        if self.param_groups:
+            raise ValueError("MetricGuided has its one parameter phi; use another optimizer for other parameters")
+        super().add_param_group(param_group)
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """One step of the base optimizer along the guided gradient; `phi.grad` is left as the loss made it.
+
+        Args:
+            closure: Computes the loss and its gradient; called once.
+
+        Returns:
+            What `closure` returned.
+        """
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        phi = self._phi
+        own_gradient = phi.grad
+        gradient = torch.zeros_like(phi) if own_gradient is None else own_gradient
+        phi.grad = self._guided_gradient(phi, gradient)
+        try:
+            self.base.step()
+        finally:
+            phi.grad = own_gradient
+        return loss
+
+    def state_dict(self) -> dict[str, Any]:
+        """The base's state, with past gradients and the generator under `guided`."""
+        own = {**self.state[self._phi], "generator": self.generator.get_state()}
+        return {**self.base.state_dict(), "guided": own}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue exactly where `state_dict` was taken."""
+        if "guided" not in state_dict:
+            raise FileFormatError(
+                f"the optimizer state has {sorted(state_dict)} but no 'guided', so it is not from MetricGuided; "
+                f"load it into the base optimizer"
+            )
+        saved, state = dict(state_dict["guided"]), self.state[self._phi]
+        found, expected = tuple(saved["past_gradients"].shape), tuple(state["past_gradients"].shape)
+        if found != expected:
+            raise FileFormatError(
+                f"the optimizer state holds past gradients of shape {found}, expected {expected}; "
+                f"use the phi and the memory it was saved with"
+            )
+        self.base.load_state_dict({key: state_dict[key] for key in ("state", "param_groups")})
+        self.generator.set_state(saved.pop("generator").cpu())
+        for name in ("past_gradients", "mean_square"):
+            state[name] = saved[name].to(state[name], copy=True)
+        state["steps"] = saved["steps"]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # torch's own keeps groups and state only, so a copy would have no base; a scheduler's wrapper stays behind.
+        return {name: item for name, item in self.__dict__.items() if name != "step"}
+
+    @property
+    def _phi(self) -> torch.nn.Parameter:
+        return self.param_groups[0]["params"][0]
+
+    def _guided_gradient(self, phi: Tensor, gradient: Tensor) -> Tensor:
+        rows, gradients = phi.reshape(-1, phi.shape[-1]), gradient.reshape(-1, phi.shape[-1])  # (population, dim)
+        self._remember(gradients)
+        direction = self._direction(rows.detach())
+        guided = self._combined(gradients, direction)
+        finite = torch.isfinite(direction)
+        if not finite.all():
+            usable = finite.all(-1, keepdim=True)
+            self._warn(int((~usable).sum()), len(usable))
+            guided = torch.where(usable, guided, gradients)
+        return guided.view_as(phi)
+
+    def _remember(self, gradients: Tensor) -> None:
+        state = self.state[self._phi]
+        state["past_gradients"] = torch.cat([state["past_gradients"][:, 1:], gradients.unsqueeze(1)], 1)
+        state["steps"] += 1
+        square = torch.nan_to_num(gradients, posinf=0.0, neginf=0.0).square().sum(-1, keepdim=True)  # (population, 1)
+        state["mean_square"] = state["mean_square"].lerp(square, 1 / state["steps"])
+
+    def _direction(self, phi: Tensor) -> Tensor:
+        past_gradients = self.state[self._phi]["past_gradients"]
+        with _evaluating(self.value):
+            if self.estimator == "exact":
+                return exact_direction(self.value, phi, past_gradients)
+            return guided_direction(
+                self.value, phi, past_gradients, pairs=self.pairs, sigma=self.sigma, generator=self.generator
+            )
+
+    def _combined(self, gradients: Tensor, direction: Tensor) -> Tensor:
+        direction = unit_step(direction) if self.normalise else direction
+        if self.combine == "replace":
+            return direction
+        scale = self.state[self._phi]["mean_square"].sqrt() if self.normalise else 1.0
+        return gradients + self.weight * scale * direction
+
+    def _warn(self, failed: int, population: int) -> None:
+        if self._warned:
+            return
+        self._warned = True
+        warnings.warn(
+            f"the value function gave no finite direction for {failed} of {population} members; they follow the plain "
+            f"loss gradient: check the value function near the present phi (said once)",
+            MetricOptWarning,
+            stacklevel=2,
+        )
+
+
+@contextmanager
+def _evaluating(value: Value) -> Iterator[None]:
+    # BatchNorm in train mode would mix the perturbed copies: f(phi + delta) would depend on the other rows,
+    # and the antithetic difference would no longer be about delta.
+    training = [m for m in value.modules() if m.training] if isinstance(value, torch.nn.Module) else []
+    for module in training:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
+
+
+def _only_parameter(base: Optimizer) -> torch.nn.Parameter:
+    parameters = [parameter for group in base.param_groups for parameter in group["params"]]
+    if len(parameters) != 1 or parameters[0].dim() not in (1, 2):
+        shapes = ", ".join(str(tuple(parameter.shape)) for parameter in parameters[:5])
+        raise ValueError(
+            f"the base optimizer has {len(parameters)} parameters of shapes {shapes}; expected phi alone, (dim,) or "
+            f"(population, dim): pass [model.phi]"
+        )
+    return parameters[0]
+
+
+def _check_choices(combine: str, estimator: str) -> None:
+    for name, found, choices in (
+        ("combine", combine, get_args(Combine)),
+        ("estimator", estimator, get_args(Estimator)),
+    ):
+        if found not in choices:
+            raise ValueError(f"{name} is {found!r}; expected one of {', '.join(choices)}")
+
+
+def _check_numbers(*, pairs: int, memory: int, sigma: float, weight: float) -> None:
+    for name, found, least in (("pairs", pairs, 1), ("memory", memory, 1), ("weight", weight, 0)):
+        if found < least:
+            raise ValueError(f"{name} is {found}; expected at least {least}")
+    if sigma <= 0:
+        raise ValueError(f"sigma is {sigma}; expected a positive number such as 0.1")
