@@ -1,5 +1,6 @@
 """Is the value function any good? Measured on observations it never saw."""
 
+import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -69,7 +70,7 @@ def health(value: ValueFunction, phi: Tensor, costs: Tensor) -> ValueHealth:
         error=float((predicted - costs).abs().mean()),
         rank_correlation=rank_correlation(predicted, costs),
         gradient_size=float(gradient.norm(dim=-1).median()),
-        spread=float(costs.std(correction=0)),
+        spread=float(costs.std(correction=0)) if len(costs) else math.nan,
     )
 
 
