@@ -63,7 +63,9 @@ def test_the_fisher_ratio_is_the_squared_difference_over_the_summed_variances(n,
 def test_each_anchor_gets_its_farthest_lookalike_and_nearest_stranger(n, seed):
     _, g, mean, std = labels(n, seed)
     expected = triplets_by_hand(g.tolist(), mean.tolist(), std.tolist())
-    positive, negative, usable = hard_pairs(torch.cdist(g, g), fisher_ratio(mean, std))
+    distance = torch.cdist(g, g)
+    t_p, t_n, usable = hard_pairs(distance, fisher_ratio(mean, std))
+    positive, negative = (distance.gather(1, index[:, None]).squeeze(1) for index in (t_p, t_n))
     assert usable.nonzero().flatten().tolist() == [t for t, _, _ in expected]
     torch.testing.assert_close(positive[usable].tolist(), [far for _, far, _ in expected], atol=1e-6, rtol=0)
     torch.testing.assert_close(negative[usable].tolist(), [near for _, _, near in expected], atol=1e-6, rtol=0)
@@ -80,9 +82,9 @@ def test_l_oe_is_the_mean_logistic_loss_of_the_hard_triplets(n, seed):
 
 def test_a_ratio_of_exactly_two_makes_a_stranger():
     mean, std = torch.tensor([0.0, 2.0, 0.0]), torch.ones(3)  # r_01 = 4 / 2
-    _, negative, usable = hard_pairs(torch.full((3, 3), 5.0), fisher_ratio(mean, std))
+    _, stranger, usable = hard_pairs(torch.full((3, 3), 5.0), fisher_ratio(mean, std))
     assert usable.tolist() == [True, False, True]
-    assert negative.tolist() == [5.0, 0.0, 5.0]
+    assert stranger[usable].tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("means", [[0.1, 0.1, 0.1], [0.1, 0.5, 0.9]], ids=["all lookalikes", "all strangers"])

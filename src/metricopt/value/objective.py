@@ -36,39 +36,22 @@ def hard_pairs(distance: Tensor, ratio: Tensor, *, threshold: float = 2.0) -> tu
     """Each anchor's farthest lookalike (r < 2) and nearest stranger (r >= 2).
 
     Returns:
-        D_pos and D_neg, (..., n), both 0 where there is no triplet, and which anchors have one.
-
-    Example:
-        >>> ratio = torch.tensor([[0.0, 1.0, 9.0], [1.0, 0.0, 9.0], [9.0, 9.0, 0.0]])
-        >>> distance = torch.tensor([[0.0, 5.0, 7.0], [5.0, 0.0, 3.0], [7.0, 3.0, 0.0]])
-        >>> for each in hard_pairs(distance, ratio):
-        ...     print(each.tolist())
-        [5.0, 5.0, 0.0]
-        [7.0, 3.0, 0.0]
-        [True, True, False]
+        Their indices t_p and t_n, (..., n), and which anchors have both; the indices of the others mean nothing.
     """
     n = distance.shape[-1]
     same = (ratio < threshold) & ~torch.eye(n, dtype=torch.bool, device=distance.device)
     other = ratio >= threshold
-    farthest = distance.masked_fill(~same, -torch.inf).amax(-1)
-    nearest = distance.masked_fill(~other, torch.inf).amin(-1)
-    usable = same.any(-1) & other.any(-1)
-    return farthest.masked_fill(~usable, 0.0), nearest.masked_fill(~usable, 0.0), usable
+    farthest = distance.masked_fill(~same, -torch.inf).argmax(-1)
+    nearest = distance.masked_fill(~other, torch.inf).argmin(-1)
+    return farthest, nearest, same.any(-1) & other.any(-1)
 
 
 def ordinal_loss(embedding: Tensor, mean: Tensor, std: Tensor) -> Tensor:
-    """L_oe of Eq. 2, (...,): log(1 + exp(-(D_neg - D_pos))) averaged over the anchors that have a triplet.
-
-    Example:
-        >>> mean, std = torch.tensor([0.1, 0.1, 0.9]), torch.full((3,), 0.01)
-        >>> ordered, mixed = torch.tensor([[0.0], [0.0], [4.0]]), torch.tensor([[0.0], [4.0], [0.0]])
-        >>> bool(ordinal_loss(ordered, mean, std) < ordinal_loss(mixed, mean, std))
-        True
-    """
-    distance = _distances(embedding)  # (..., n, n)
-    positive, negative, usable = hard_pairs(distance, fisher_ratio(mean, std))
-    losses = softplus(positive - negative) * usable
-    return losses.sum(-1) / usable.sum(-1).clamp_min(1)
+    """L_oe of Eq. 2, (...,): log(1 + exp(-(D_neg - D_pos))) over the anchors that have a triplet."""
+    with torch.no_grad():  # mining chooses; gradients flow through the chosen distances only
+        positive, negative, usable = hard_pairs(torch.cdist(embedding, embedding), fisher_ratio(mean, std))
+    closeness = _distance_to(embedding, positive) - _distance_to(embedding, negative)
+    return (softplus(closeness) * usable).sum(-1) / usable.sum(-1).clamp_min(1)
 
 
 def value_loss(
@@ -85,7 +68,8 @@ def value_loss(
     return loss + ordinal * ordinal_loss(embedding, mean, std) if ordinal else loss
 
 
-def _distances(embedding: Tensor) -> Tensor:
-    # torch.cdist has no finite gradient at distance zero, which every diagonal has.
-    squared = (embedding.unsqueeze(-2) - embedding.unsqueeze(-3)).square().sum(-1)
-    return (squared + 1e-12).sqrt()
+def _distance_to(embedding: Tensor, index: Tensor) -> Tensor:
+    """D_tt' of each row t and row t' = index[t], (..., n)."""
+    other = torch.gather(embedding, -2, index.unsqueeze(-1).expand_as(embedding))
+    # The root has no finite gradient at zero, where equal embeddings are.
+    return ((embedding - other).square().sum(-1) + 1e-12).sqrt()
