@@ -1,0 +1,67 @@
+"""CMA-ES (Hansen 2016), as implemented by its author in pycma."""
+
+from types import ModuleType
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from metricopt.baselines.incumbent import Incumbent
+from metricopt.baselines.named import baseline
+from metricopt.records import Outcome
+from metricopt.seeding import derived_seed
+from metricopt.task import Task
+
+SIGMA = 0.3
+
+
+@baseline("cma_es")
+def cma_es(task: Task, *, queries: int, seed: int) -> Outcome:
+    """CMA-ES from phi = 0 with pycma's own settings, the best vector queried.
+
+    Example:
+        >>> from metricopt.tasks import QuadraticTask
+        >>> task = QuadraticTask(dim=4)
+        >>> bool(task.costs(cma_es(task, queries=150, seed=0).phi[None]) < 0.02)
+        True
+    """
+    best = Incumbent(task, queries=queries)
+    search_cma(best, sigma=SIGMA, seed=seed)
+    return best.outcome()
+
+
+def search_cma(best: Incumbent, *, sigma: float, seed: int) -> None:
+    """Improve `best` by CMA-ES around it until its queries are spent."""
+    if best.left <= 0:
+        return
+    random = np.random.default_rng(derived_seed(seed, "baseline", "cma"))
+    options = {
+        # pycma would seed numpy's global generator; with NaN it leaves that alone and draws from ours.
+        "seed": np.nan,
+        "randn": lambda *shape: random.standard_normal(shape),
+        "verbose": -10,
+        "verb_log": 0,
+        "verb_disp": 0,
+    }
+    strategy = _pycma().CMAEvolutionStrategy(best.phi.double().numpy(), sigma, options)
+    # Its tests for convergence are not asked: a flat stretch of a metric is no reason to leave queries unused.
+    while best.left > 0:
+        asked = strategy.ask()
+        costs = best.observe(_population(asked))
+        if len(costs) == len(asked):
+            strategy.tell(asked, costs.tolist())
+
+
+def _population(vectors: list[np.ndarray]) -> Tensor:
+    return torch.from_numpy(np.stack(vectors)).to(torch.float32)
+
+
+def _pycma() -> ModuleType:
+    try:
+        import cma
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "the package 'cma' is not installed, but the rival cma_es is made of it: "
+            "pip install 'metricopt-torch[rivals]'"
+        ) from error
+    return cma

@@ -1,0 +1,123 @@
+"""A problem: data in four parts, a pre-trained network, the adapter to search with, and the metric to improve."""
+
+import copy
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from metricopt.adapters import AdaptedModel, Adapter, adapt
+from metricopt.examples import Examples, Sampling
+from metricopt.ledger import QueryLedger
+from metricopt.losses import Loss
+from metricopt.metrics import Metric
+from metricopt.seeding import stream
+from metricopt.task import SupervisedTask
+
+Part = Literal["search", "accept", "test"]
+
+_ROWS_AT_ONCE = 400_000
+
+
+# Field by field it would compare tensors, whose truth is ambiguous.
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Data in four parts, a pre-trained network, the adapter to search with, and the metric to improve.
+
+    Attributes:
+        name: What it is called in tables.
+        net: The pre-trained network, never changed.
+        adapter: Description of the adapter.
+        loss: `loss(outputs, targets)` of pre-training and finetuning.
+        metric: What to improve.
+        train: What the network was trained on.
+        search: What the metric may be queried on.
+        accept: What decides whether a result is kept; never queried.
+        test: What results are reported on; neither queried nor used for any decision.
+        sampling: How mini-batches of `train` are drawn.
+        batch_size: Rows a mini-batch.
+        notes: Where the data came from, how they were split, and how the network was trained.
+        seed: Of split, training and adapter.
+
+    Example:
+        >>> from metricopt.adapters import OutputAffine
+        >>> from metricopt.losses import cross_entropy
+        >>> from metricopt.metrics import mcr
+        >>> data = Examples(torch.eye(2).repeat(4, 1), torch.tensor([1, 0]).repeat(4))
+        >>> problem = Problem("toy", nn.Linear(2, 2), OutputAffine(), cross_entropy, mcr(), train=data, search=data,
+        ...                   accept=data, test=data, sampling="plain", batch_size=4, notes="made up", seed=0)
+        >>> task = problem.task(queries=5)
+        >>> task.dim, task.ledger.remaining, problem.costs(torch.zeros(3, 4), "test").shape
+        (4, 5, torch.Size([3]))
+    """
+
+    name: str
+    net: nn.Module
+    adapter: Adapter
+    loss: Loss
+    metric: Metric
+    train: Examples
+    search: Examples
+    accept: Examples
+    test: Examples
+    sampling: Sampling
+    batch_size: int
+    notes: str
+    seed: int
+
+    def task(
+        self, *, queries: int | None, labels_visible: bool = False, metric: Metric | None = None
+    ) -> SupervisedTask:
+        """A task with a fresh ledger and a fresh adapted copy of the network.
+
+        Args:
+            queries: Budget of the ledger; None for no limit.
+            labels_visible: Whether the labels of the search data may be used for more than the metric.
+            metric: Another metric than the problem's own.
+        """
+        return SupervisedTask(
+            self._adapted(),
+            loss=self.loss,
+            metric=self.metric if metric is None else metric,
+            train=self.train,
+            search=self.search,
+            ledger=QueryLedger(budget=queries),
+            batch_size=self.batch_size,
+            sampling=self.sampling,
+            labels_visible=labels_visible,
+        )
+
+    def costs(self, phi: Tensor, part: Part, *, metric: Metric | None = None) -> Tensor:
+        """Costs of vectors (population, dim) on a part of the data, for judging a finished search: no ledger counts it.
+
+        NaN where the metric fails. Not for metrics computed on the model itself.
+        """
+        data: Examples = {"search": self.search, "accept": self.accept, "test": self.test}[part]
+        metric = self.metric if metric is None else metric
+        parts = []
+        for some in phi.split(max(1, _ROWS_AT_ONCE // len(data))):
+            with torch.no_grad():
+                outputs = self._model.outputs(some, data.inputs)
+            parts.append(metric.cost(metric.values(outputs, data.targets, data.groups, failures="nan")))
+        return torch.cat(parts)
+
+    def standard_error(self, part: Part = "test", *, resamples: int = 200) -> float:
+        """Bootstrap standard error of the pre-trained network's cost on a part of the data."""
+        data: Examples = {"search": self.search, "accept": self.accept, "test": self.test}[part]
+        with torch.no_grad():
+            outputs = self._model.outputs(torch.zeros(1, self._model.dim), data.inputs)[0]
+        generator, costs = stream(self.seed, "standard error"), []
+        for _ in range(resamples):
+            rows = torch.randint(len(data), (len(data),), generator=generator)
+            chosen = data.rows(rows)
+            costs.append(self.metric.cost(self.metric.value(outputs[rows], chosen.targets, chosen.groups)))
+        return float(torch.tensor(costs, dtype=torch.float64).std())
+
+    def _adapted(self) -> AdaptedModel:
+        return adapt(copy.deepcopy(self.net), self.adapter, seed=self.seed, example=self.train.inputs[:8])
+
+    @cached_property
+    def _model(self) -> AdaptedModel:
+        return self._adapted()
