@@ -248,15 +248,17 @@ class SupervisedTask(Task):
 
     def noise_std(self, *, resamples: int = 100) -> float:
         """Bootstrap standard deviation of the metric at phi = 0 over the rows of the search data."""
+        most = 0.5 / math.sqrt(len(self.search))  # of a mean of numbers in [0, 1]
         if self.metric.on == "model":
-            return 0.5 / math.sqrt(len(self.search))  # the most a mean of numbers in [0, 1] can have
+            return most
         outputs = self.outputs(torch.zeros(1, self.dim), self.search.inputs)[0]
         generator = torch.Generator().manual_seed(0)
         index = torch.randint(len(self.search), (resamples, len(self.search)), generator=generator)
         groups = None if self.search.groups is None else self.search.groups[index]
         values = self.metric.values(outputs[index], self.search.targets[index], groups, failures="nan")
         self.ledger.resamples += resamples
-        return float(self.metric.cost(values[~values.isnan()]).std())
+        known = values[~values.isnan()]
+        return float(self.metric.cost(known).std()) if len(known) > 1 else most
 
 
 def _check_classes(train: Examples, search: Examples) -> None:
