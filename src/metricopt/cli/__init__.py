@@ -38,8 +38,8 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,  # noqa: ARG001
-    version: Annotated[  # noqa: ARG001
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and leave.")
     ] = False,
 ) -> None:
