@@ -37,6 +37,13 @@ def hard_pairs(distance: Tensor, ratio: Tensor, *, threshold: float = 2.0) -> tu
 
     Returns:
         Their indices t_p and t_n, (..., n), and which anchors have both; the indices of the others mean nothing.
+
+    Example:
+        >>> ratio = torch.tensor([[0.0, 1.0, 9.0], [1.0, 0.0, 9.0], [9.0, 9.0, 0.0]])
+        >>> distance = torch.tensor([[0.0, 5.0, 7.0], [5.0, 0.0, 3.0], [7.0, 3.0, 0.0]])
+        >>> farthest, nearest, usable = hard_pairs(distance, ratio)
+        >>> usable.tolist(), farthest[usable].tolist(), nearest[usable].tolist()
+        ([True, True, False], [1, 0], [2, 2])
     """
     n = distance.shape[-1]
     same = (ratio < threshold) & ~torch.eye(n, dtype=torch.bool, device=distance.device)
@@ -47,7 +54,14 @@ def hard_pairs(distance: Tensor, ratio: Tensor, *, threshold: float = 2.0) -> tu
 
 
 def ordinal_loss(embedding: Tensor, mean: Tensor, std: Tensor) -> Tensor:
-    """L_oe of Eq. 2, (...,): log(1 + exp(-(D_neg - D_pos))) over the anchors that have a triplet."""
+    """L_oe of Eq. 2, (...,): log(1 + exp(-(D_neg - D_pos))) averaged over the anchors that have a triplet.
+
+    Example:
+        >>> mean, std = torch.tensor([0.1, 0.1, 0.9]), torch.full((3,), 0.01)
+        >>> ordered, mixed = torch.tensor([[0.0], [0.0], [4.0]]), torch.tensor([[0.0], [4.0], [0.0]])
+        >>> bool(ordinal_loss(ordered, mean, std) < ordinal_loss(mixed, mean, std))
+        True
+    """
     with torch.no_grad():  # mining chooses; gradients flow through the chosen distances only
         positive, negative, usable = hard_pairs(torch.cdist(embedding, embedding), fisher_ratio(mean, std))
     closeness = _distance_to(embedding, positive) - _distance_to(embedding, negative)
