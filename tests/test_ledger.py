@@ -51,3 +51,11 @@ def test_ledgers_do_not_share_their_queries():
     first, second = QueryLedger(), QueryLedger()
     first.enter(torch.tensor([0.5]), stage="search")
     assert second.queries == []
+
+
+def test_a_listener_hears_of_every_entry_after_it_was_written_down():
+    heard = []
+    ledger = QueryLedger(listener=lambda book: heard.append(len(book.queries)))
+    ledger.enter(torch.tensor([0.5, 0.25]), stage="collect")
+    ledger.enter(torch.tensor([0.75]), stage="search")
+    assert heard == [2, 3]
