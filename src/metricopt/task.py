@@ -85,6 +85,10 @@ class Task(ABC):
         """Standard deviation of one observation due to the finite metric data; 0 when exact."""
         return 0.0
 
+    def doubt(self, phi: Tensor, other: Tensor) -> float:  # noqa: ARG002
+        """Standard error of the difference of two costs, each phi (dim,), due to the finite metric data; 0 if exact."""
+        return 0.0
+
 
 class SupervisedTask(Task):
     """An adapted model with a loss on training data and a metric on data of its own.
@@ -133,6 +137,7 @@ class SupervisedTask(Task):
         self.batch_size, self.rows_at_once = batch_size, rows_at_once
         self.sampling: Sampling = sampling
         self.labels_visible = labels_visible
+        self._reference: tuple[Tensor, Tensor] | None = None
         self.dim = model.dim
 
     def batches(self, population: int, generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
@@ -251,14 +256,29 @@ class SupervisedTask(Task):
         most = 0.5 / math.sqrt(len(self.search))  # of a mean of numbers in [0, 1]
         if self.metric.on == "model":
             return most
-        outputs = self.outputs(torch.zeros(1, self.dim), self.search.inputs)[0]
+        costs = self._resampled(torch.zeros(self.dim), resamples)
+        known = costs[~costs.isnan()]
+        return float(known.std()) if len(known) > 1 else most
+
+    def doubt(self, phi: Tensor, other: Tensor, *, resamples: int = 24) -> float:
+        """Paired bootstrap standard error of the difference of two costs over the rows of the search data."""
+        if self.metric.on == "model":
+            changed = self.responses(phi[None], rows=1000) - self.responses(other[None], rows=1000)
+            return float(changed.norm()) / math.sqrt(len(self.search))
+        if self._reference is None or not torch.equal(self._reference[0], other):
+            self._reference = (other.clone(), self._resampled(other, resamples))
+        difference = self._resampled(phi, resamples) - self._reference[1]
+        return float(difference[~difference.isnan()].std())
+
+    def _resampled(self, phi: Tensor, resamples: int) -> Tensor:
+        """Costs of one phi (dim,) on resamples of the search rows, the same rows every time, (resamples,)."""
+        outputs = self.outputs(phi[None], self.search.inputs)[0]
         generator = torch.Generator().manual_seed(0)
         index = torch.randint(len(self.search), (resamples, len(self.search)), generator=generator)
         groups = None if self.search.groups is None else self.search.groups[index]
         values = self.metric.values(outputs[index], self.search.targets[index], groups, failures="nan")
         self.ledger.resamples += resamples
-        known = values[~values.isnan()]
-        return float(self.metric.cost(known).std()) if len(known) > 1 else most
+        return self.metric.cost(values)
 
 
 def _check_classes(train: Examples, search: Examples) -> None:

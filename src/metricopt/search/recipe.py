@@ -20,6 +20,7 @@ class Recipe:
         radius: First radius of the trust region, in units of whitened distance.
         smallest: Radius below which the region starts over.
         explore: Share of the batches given to the arm that did worse lately.
+        caution: Standard errors by which a point must beat the best one to replace it.
         rows: Rows of the metric's inputs on which the change of predictions is measured.
     """
 
@@ -34,4 +35,5 @@ class Recipe:
     radius: float = 0.3
     smallest: float = 0.02
     explore: float = 0.15
+    caution: float = 1.0
     rows: int = 1000

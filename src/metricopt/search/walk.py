@@ -41,9 +41,10 @@ def walk(task: Task, *, queries: int, seed: int, starts: Tensor, recipe: Recipe 
     recipe = Recipe() if recipe is None else recipe
     if queries < 1:
         raise BudgetError(f"the search was given {queries} metric queries; expected at least 1")
-    archive = Archive(task, queries)
+    archive = Archive(task, queries, caution=recipe.caution)
     landmarks = torch.cat([torch.zeros(1, task.dim), starts]) if recipe.starts else torch.zeros(1, task.dim)
-    archive.observe(landmarks, stage="start")
+    for landmark in landmarks:
+        archive.observe(landmark[None], stage="start")
     value = ValueArm(task, recipe, landmarks=landmarks, generator=stream(seed, "value arm"))
     arms: list[Arm] = [value]
     if recipe.shifts and len(task.shift_coordinates):
