@@ -12,7 +12,7 @@ from metricopt.records import Outcome
 from metricopt.seeding import derived_seed
 from metricopt.task import Task
 
-SIGMA = 0.3
+SIGMA = 1.0
 
 
 @baseline("cma_es")

@@ -11,7 +11,7 @@ from metricopt.records import Outcome
 from metricopt.seeding import stream
 from metricopt.task import Task
 
-SIGMA = 0.3
+SIGMA = 1.0
 
 
 @baseline("snes")

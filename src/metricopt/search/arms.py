@@ -54,6 +54,7 @@ class ValueArm:
         self._landmarks = landmarks
         self._radius, self._won, self._lost, self._measured = recipe.radius, 0, 0, -(10**9)
         self._geometry = euclidean(task.dim)
+        self._guide: tuple[Tensor, Tensor] | None = None
         self.value: LocalGP | None = None
         self.forecasts: list[tuple[float, float]] = []
 
@@ -84,10 +85,16 @@ class ValueArm:
 
     def _subspaces(self, best: Tensor, geometry: Geometry) -> list[tuple[Tensor, int]]:
         none = torch.zeros(0, self._task.dim)
-        gradients = geometry.gradient(self._task.directions(best)) if self._recipe.guided else none
+        gradients = geometry.gradient(self._gradients(best)) if self._recipe.guided else none
         shifts = geometry.to_whitened[:, self._task.shift_coordinates].T if self._recipe.shifts else none
         ways = geometry.whitened(self._landmarks - best)
         return [(gradients, 4), (shifts, 6), (ways[ways.norm(dim=1) > 1e-4], 8)]
+
+    def _gradients(self, best: Tensor) -> Tensor:
+        """Group-wise loss gradients at the best point, computed anew only when it has moved."""
+        if self._guide is None or not torch.equal(self._guide[0], best):
+            self._guide = (best.clone(), self._task.directions(best))
+        return self._guide[1]
 
     def _choose(self, archive: Archive, steps: Tensor) -> Tensor:
         points, costs = archive.known()
