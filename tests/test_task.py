@@ -204,7 +204,10 @@ def test_directions_are_loss_gradients_of_each_class_split_by_loss(labels_visibl
 def test_directions_of_sorted_data_still_know_every_class():
     order = TRAIN.targets.argsort()
     task = make(train=TRAIN.rows(order))
-    assert task.directions(torch.zeros(task.dim), rows=30).shape == (CLASSES * 3, task.dim)
+    found = task.directions(torch.zeros(task.dim), rows=30)
+    assert found.shape == (CLASSES * 3, task.dim)
+    every_fifth = make(train=TRAIN.rows(order[::5]))
+    assert torch.equal(found, every_fifth.directions(torch.zeros(task.dim)))
 
 
 def test_directions_of_multi_label_targets_are_split_by_loss_alone():
