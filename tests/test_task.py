@@ -309,3 +309,28 @@ def test_squared_distances_of_responses_are_mean_hellinger_distances_of_the_pred
         for pair in zip(p, q, strict=True)
     ]
     assert float((a - b).square().sum()) == pytest.approx(sum(rows) / 20, rel=1e-4)
+
+
+def test_the_doubt_about_a_gain_is_the_paired_standard_error_of_a_difference_of_errors():
+    task = make(search=data(400, seed=2))
+    phi, other = population(task, size=2)
+    wrong = (task.outputs(torch.stack([phi, other]), task.search.inputs).argmax(-1) != task.search.targets).double()
+    difference = wrong[0] - wrong[1]
+    expected = float(difference.std()) / math.sqrt(400)
+    assert task.doubt(phi, other, resamples=1000) == pytest.approx(expected, rel=0.1)
+    assert task.doubt(other, other, resamples=100) == 0.0
+    assert task.ledger.used == 0
+
+
+def test_the_doubt_does_not_depend_on_what_was_asked_before():
+    task, fresh = make(), make()
+    a, b, c = population(task, size=3)
+    asked = [task.doubt(*each) for each in ((a, b), (c, b), (a, c), (a, b))]
+    assert asked[0] == asked[3] == fresh.doubt(a, b)
+    assert task.doubt(a, b, resamples=50) == make().doubt(a, b, resamples=50)
+
+
+def test_the_doubt_is_without_end_where_the_metric_answers_nothing():
+    task = make(Metric(broken, on="labels", goal="min"))
+    with pytest.warns(MetricFailureWarning):
+        assert task.doubt(*population(task, size=2), resamples=3) == math.inf

@@ -265,10 +265,12 @@ class SupervisedTask(Task):
         if self.metric.on == "model":
             changed = self.responses(phi[None], rows=1000) - self.responses(other[None], rows=1000)
             return float(changed.norm()) / math.sqrt(len(self.search))
-        if self._reference is None or not torch.equal(self._reference[0], other):
-            self._reference = (other.clone(), self._resampled(other, resamples))
-        difference = self._resampled(phi, resamples) - self._reference[1]
-        return float(difference[~difference.isnan()].std())
+        known = self._reference
+        if known is None or len(known[1]) != resamples or not torch.equal(known[0], other):
+            known = self._reference = (other.clone(), self._resampled(other, resamples))
+        difference = self._resampled(phi, resamples) - known[1]
+        answered = difference[~difference.isnan()]
+        return float(answered.std()) if len(answered) > 1 else math.inf
 
     def _resampled(self, phi: Tensor, resamples: int) -> Tensor:
         """Costs of one phi (dim,) on resamples of the search rows, the same rows every time, (resamples,)."""
