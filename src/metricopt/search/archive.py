@@ -14,7 +14,7 @@ class Archive:
     Attributes:
         points: Every phi observed, (n, dim).
         costs: Their costs, NaN where the metric failed, (n,).
-        best: The best phi so far, (dim,): each one gained more over its predecessor than noise is likely to give.
+        best: The phi of lowest cost so far, (dim,): where the search goes on.
         best_cost: Its cost.
     """
 
@@ -23,6 +23,7 @@ class Archive:
         self.points = torch.zeros(0, task.dim)
         self.costs = torch.zeros(0)
         self.best, self.best_cost = torch.zeros(task.dim), float("inf")
+        self._safest, self._sure = self.best, 0.0
         self._incumbents: list[tuple[int, Tensor]] = []
 
     @property
@@ -39,18 +40,27 @@ class Archive:
         costs = self.task.observe(points).float()
         self.points, self.costs = torch.cat([self.points, points]), torch.cat([self.costs, costs])
         cost, index = torch.nan_to_num(costs, nan=float("inf")).min(0)
-        if self._is_better(points[index], float(cost)):
+        if float(cost) < self.best_cost:
             self.best, self.best_cost = points[index].clone(), float(cost)
-        self._incumbents.append((len(self.costs), self.best))
+            self._judge()
+        self._incumbents.append((len(self.costs), self._safest))
 
-    def _is_better(self, phi: Tensor, cost: float) -> bool:
-        """Whether the gain exceeds `caution` standard errors of the paired difference on the same rows.
+    def _judge(self) -> None:
+        """Return the best point instead of the former one if its gain over phi = 0 is surer, not only larger.
 
-        The lowest of many noisy costs is mostly luck; without this, more queries made test metrics worse.
+        The lowest of many noisy costs is partly luck, and the more predictions a point changes, the more luck it can
+        have: so gains count less `caution` standard errors of the paired difference on the same rows. The search
+        itself goes on from the lowest cost: held back like this too, it took twice the queries.
         """
-        if cost >= self.best_cost or self.best_cost == float("inf") or not self.caution:
-            return cost < self.best_cost
-        return self.best_cost - cost > self.caution * self.task.doubt(phi, self.best)
+        gain = self._first_cost - self.best_cost
+        sure = gain - self.caution * self.task.doubt(self.best, torch.zeros_like(self.best)) if self.caution else gain
+        if sure > self._sure:
+            self._safest, self._sure = self.best, sure
+
+    @property
+    def _first_cost(self) -> float:
+        """Cost of the first answered query, phi = 0 unless that failed."""
+        return float(self.costs[~self.costs.isnan()][0])
 
     def known(self) -> tuple[Tensor, Tensor]:
         """Points and costs of the queries that were answered."""
@@ -58,7 +68,7 @@ class Archive:
         return self.points[answered], self.costs[answered]
 
     def outcome(self) -> Outcome:
-        """The best point, and the best after each call."""
+        """The point whose gain over phi = 0 is surest, and what that was after each call."""
         if self.best_cost == float("inf"):
             raise ObservationError(f"none of {len(self.costs)} metric queries was answered; see the warnings above")
-        return Outcome(self.best, tuple(self._incumbents))
+        return Outcome(self._safest, tuple(self._incumbents))

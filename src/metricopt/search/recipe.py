@@ -20,7 +20,7 @@ class Recipe:
         radius: First radius of the trust region, in units of whitened distance.
         smallest: Radius below which the region starts over.
         explore: Share of the batches given to the arm that did worse lately.
-        caution: Standard errors by which a point must beat the best one to replace it.
+        caution: Standard errors subtracted from a point's gain before it is preferred as the result.
         rows: Rows of the metric's inputs on which the change of predictions is measured.
     """
 
