@@ -10,7 +10,8 @@ SOURCE = Path(__file__).parents[1] / "src" / "metricopt"
 # From low to high. A new module or package needs a place here; a place may wait for its package.
 LAYERS = (
     ("errors",),
-    ("seeding", "registry", "records"),
+    ("seeding", "registry", "records", "events", "files"),
+    ("journal",),
     ("ledger",),
     ("gaussian_process",),
     ("metrics", "losses", "adapters", "models", "data"),
