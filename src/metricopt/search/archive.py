@@ -23,7 +23,7 @@ class Archive:
         self.points = torch.zeros(0, task.dim)
         self.costs = torch.zeros(0)
         self.best, self.best_cost = torch.zeros(task.dim), float("inf")
-        self._safest, self._sure = self.best, 0.0
+        self._returned, self._returned_cost = self.best, self.best_cost
         self._incumbents: list[tuple[int, Tensor]] = []
 
     @property
@@ -43,24 +43,18 @@ class Archive:
         if float(cost) < self.best_cost:
             self.best, self.best_cost = points[index].clone(), float(cost)
             self._judge()
-        self._incumbents.append((len(self.costs), self._safest))
+        self._incumbents.append((len(self.costs), self._returned))
 
     def _judge(self) -> None:
-        """Return the best point instead of the former one if its gain over phi = 0 is surer, not only larger.
+        """Return the best point instead of the one returned so far if its gain is more than luck.
 
-        The lowest of many noisy costs is partly luck, and the more predictions a point changes, the more luck it can
-        have: so gains count less `caution` standard errors of the paired difference on the same rows. The search
-        itself goes on from the lowest cost: held back like this too, it took twice the queries.
+        The lowest of many noisy costs is partly luck, so a gain must exceed `caution` standard errors of the paired
+        difference on the same rows. The search itself goes on from the lowest cost: held back like this too, it took
+        twice the queries.
         """
-        gain = self._first_cost - self.best_cost
-        sure = gain - self.caution * self.task.doubt(self.best, torch.zeros_like(self.best)) if self.caution else gain
-        if sure > self._sure:
-            self._safest, self._sure = self.best, sure
-
-    @property
-    def _first_cost(self) -> float:
-        """Cost of the first answered query, phi = 0 unless that failed."""
-        return float(self.costs[~self.costs.isnan()][0])
+        gain = self._returned_cost - self.best_cost
+        if gain == float("inf") or not self.caution or gain > self.caution * self.task.doubt(self.best, self._returned):
+            self._returned, self._returned_cost = self.best, self.best_cost
 
     def known(self) -> tuple[Tensor, Tensor]:
         """Points and costs of the queries that were answered."""
@@ -68,7 +62,7 @@ class Archive:
         return self.points[answered], self.costs[answered]
 
     def outcome(self) -> Outcome:
-        """The point whose gain over phi = 0 is surest, and what that was after each call."""
+        """The best point that was more than luck, and which that was after each call."""
         if self.best_cost == float("inf"):
             raise ObservationError(f"none of {len(self.costs)} metric queries was answered; see the warnings above")
-        return Outcome(self._safest, tuple(self._incumbents))
+        return Outcome(self._returned, tuple(self._incumbents))

@@ -20,7 +20,7 @@ class Recipe:
         radius: First radius of the trust region, in units of whitened distance.
         smallest: Radius below which the region starts over.
         explore: Share of the batches given to the arm that did worse lately.
-        caution: Standard errors subtracted from a point's gain before it is preferred as the result.
+        caution: Standard errors by which a point must beat the one returned so far to take its place.
         rows: Rows of the metric's inputs on which the change of predictions is measured.
     """
 
@@ -35,5 +35,5 @@ class Recipe:
     radius: float = 0.3
     smallest: float = 0.02
     explore: float = 0.15
-    caution: float = 1.0
+    caution: float = 2.0
     rows: int = 1000
