@@ -22,6 +22,7 @@ import base64
 import json
 import math
 import os
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -166,6 +167,7 @@ def _opened(path: Path) -> BinaryIO:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("ab")
+        _lock(file)
         with path.open("rb") as written:
             content = written.read()
         whole = content.rfind(b"\n") + 1
@@ -174,6 +176,20 @@ def _opened(path: Path) -> BinaryIO:
     except OSError as error:
         raise unwritable(path, error) from error
     return file
+
+
+def _lock(file: BinaryIO) -> None:
+    """Two runs in one folder would each take the other's answers for its own; a kill releases the lock."""
+    if sys.platform == "win32":
+        return
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise FileFormatError(
+            f"another run is writing to {file.name}; expected one at a time: wait for it or choose another folder"
+        ) from error
 
 
 def _parsed(line: bytes, number: int, path: Path) -> Event:
