@@ -20,8 +20,8 @@ class Progress:
     """One display for one piece of work, on stderr so that stdout is the result's alone.
 
     Example:
-        >>> lines = iter([0.0, 1.0, 4.0, 4.1])
-        >>> with Progress("cells", total=10, stream=sys.stdout, clock=lambda: next(lines)) as progress:
+        >>> seconds = iter([0.0, 1.0, 4.0, 4.1])
+        >>> with Progress("cells", total=10, stream=sys.stdout, clock=lambda: next(seconds)) as progress:
         ...     progress.update(1)
         ...     progress.update(4, "a9a f1 cma_es")
         ...     progress.update(5)
@@ -49,6 +49,7 @@ class Progress:
         self._clock = clock
         self._began = self._clock()
         self._shown = self._began + PATIENCE - INTERVAL
+        self._first: tuple[float, int] | None = None
         self._bar: Any = None
 
     def __enter__(self) -> "Progress":
@@ -62,9 +63,11 @@ class Progress:
     def update(self, done: int, text: str = "") -> None:
         """Say that `done` steps are done, and what is to be said beside it."""
         now = self._clock()
+        if self._first is None:
+            self._first = (now, done)
         if now - self._began < PATIENCE:
             return
-        parts = [self._count(done), text, self._left(done, now - self._began)]
+        parts = [self._count(done), text, self._left(done, now)]
         line = ", ".join(part for part in parts if part)
         if self._stream.isatty():
             self._draw(done, line)
@@ -83,7 +86,7 @@ class Progress:
             >>> ledger = QueryLedger(budget=4, listener=progress.listener(mcr()))
             >>> ledger.charge(2, stage="start")
             >>> ledger.enter(torch.tensor([0.25, 0.2]), stage="start")
-            search: 2/4, start, best mcr 0.2000, 3 s left
+            search: 2/4, start, best mcr 0.2000
         """
 
         def listen(ledger: QueryLedger) -> None:
@@ -97,10 +100,12 @@ class Progress:
     def _count(self, done: int) -> str:
         return str(done) if self.total is None else f"{done}/{self.total}"
 
-    def _left(self, done: int, elapsed: float) -> str:
-        if not self.total or not done:
+    def _left(self, done: int, now: float) -> str:
+        """Time left at the pace since the first update: what came before it, as training, was no step."""
+        start, already = (now, done) if self._first is None else self._first
+        if not self.total or done <= already:
             return ""
-        seconds = elapsed * (self.total - done) / done
+        seconds = (now - start) * (self.total - done) / (done - already)
         return f"{seconds:.0f} s left" if seconds < 120 else f"{seconds / 60:.0f} min left"
 
     def _draw(self, done: int, line: str) -> None:

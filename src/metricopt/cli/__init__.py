@@ -12,7 +12,11 @@ from typing import Annotated
 import typer
 
 from metricopt import __version__
+from metricopt.cli import bench_quality as _bench_quality  # noqa: F401
 from metricopt.cli.bench import bench_app
+from metricopt.cli.demo import demo_command
+from metricopt.cli.listing import list_command
+from metricopt.cli.run import run_command
 from metricopt.errors import AdapterError, BudgetError, MetricOptError, UnknownNameError
 
 app = typer.Typer(
@@ -23,8 +27,11 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
 )
+app.command("demo")(demo_command)
+app.command("list")(list_command)
+app.command("run")(run_command)
 app.add_typer(bench_app)
 
 _BAD_VALUES = (UnknownNameError, BudgetError, AdapterError)
@@ -38,12 +45,14 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error; it may stand anywhere.")
+    ] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and leave.")
     ] = False,
 ) -> None:
-    """Options before the command."""
+    """Options before the command; --debug is for `main`."""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -61,7 +70,7 @@ def main(arguments: list[str] | None = None) -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     try:
-        app(arguments)
+        app([argument for argument in arguments if argument != "--debug"], prog_name="metricopt")
     except Exception as error:
         if "--debug" in arguments:
             raise

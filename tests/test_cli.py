@@ -1,0 +1,151 @@
+"""The command: results on stdout, sentences on stderr, exit codes that mean something."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from metricopt.cli import main
+from metricopt.cli.listing import KINDS
+from metricopt.errors import DataError, UnknownNameError
+from metricopt.experiments import EXPERIMENTS, Cell, Experiment, Record, Settings
+
+
+class Squares(Experiment):
+    """Squares of seeds."""
+
+    scales = ("small",)
+
+    def cells(self, settings: Settings) -> list[Cell]:
+        return [Cell(settings.scale, "none", "plain", seed, "square", "by_hand") for seed in range(settings.seeds)]
+
+    def measure(self, cells: Sequence[Cell]) -> Iterator[Record]:
+        for cell in cells:
+            if cell.seed == 13:
+                raise DataError("13 has no square; expected another seed")
+            yield {"seed": cell.seed, "square": cell.seed**2}
+
+    def text(self, records: Sequence[Record]) -> str:
+        return " ".join(str(record["square"]) for record in records)
+
+
+@pytest.fixture
+def squares(monkeypatch):
+    monkeypatch.setitem(EXPERIMENTS._components, "squares", Squares)
+
+
+def exit_code(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as left:
+        main([str(argument) for argument in arguments])
+    return int(left.value.code or 0)
+
+
+def test_help_comes_within_a_second_and_without_torch():
+    code = (
+        "import sys\nfrom metricopt.cli import main\ntry:\n    main(['--help'])\n"
+        "except SystemExit:\n    print('torch' in sys.modules)"
+    )
+    began = time.perf_counter()
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert time.perf_counter() - began < 1
+    assert said.splitlines()[-1] == "False"
+    assert all(command in said for command in ("demo", "list", "run", "bench"))
+
+
+def test_python_m_metricopt_is_the_same_command():
+    said = subprocess.run([sys.executable, "-m", "metricopt", "--version"], capture_output=True, text=True, check=True)
+    assert said.stdout == "0.1.0\n"
+
+
+@pytest.mark.parametrize("command", ["demo", "list", "run", "bench"])
+def test_every_command_has_help(command, capsys):
+    assert exit_code(command, "--help") == 0
+    assert "Usage" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_everything_listed_has_a_line_about_it(kind, capsys):
+    assert exit_code("list", kind, "--json", "-") == 0
+    listed = json.loads(capsys.readouterr().out)[kind]
+    assert listed
+    assert all(len(about) > 10 for about in listed.values())
+
+
+def test_the_list_is_a_table_of_names_and_descriptions(capsys):
+    assert exit_code("list", "losses") == 0
+    title, *lines = capsys.readouterr().out.splitlines()
+    assert title == "losses"
+    assert "  cross_entropy     Mean cross-entropy: " in "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["run", "table4"], "metricopt: there is no experiment named 'table4'; did you mean 'table3'?"),
+        (["run", "table3", "--scale", "big"], "there is no scale named 'big' here; known: smoke, small, paper"),
+        (["run", "table3", "--data", "iris"], "there is no data set named 'iris' here; known: a9a, covtype2"),
+        (["run", "table3", "--seeds", "0"], "0 seeds were asked for; expected at least 1"),
+        (["run", "table3", "--workers", "0"], "0 workers were asked for; expected at least 1"),
+        (["demo", "--queries", "3"], "3 metric queries were granted; expected at least 10"),
+        (["list", "colours"], "there is nothing to list under 'colours'; known: metrics"),
+        (["demo", "--queries", "many"], "'--queries'"),
+        (["dmo"], "No such command 'dmo'"),
+    ],
+)
+def test_wrong_usage_is_one_sentence_and_exit_code_2(arguments, sentence, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert exit_code(*arguments) == 2
+    said = capsys.readouterr()
+    assert sentence in said.err
+    assert "Traceback" not in said.err
+    assert said.out == ""
+
+
+def test_debug_shows_where_an_error_came_from():
+    with pytest.raises(UnknownNameError):
+        main(["run", "table4", "--debug"])
+
+
+@pytest.mark.usefixtures("squares")
+def test_a_run_prints_its_text_and_writes_its_records(tmp_path, capsys):
+    assert (
+        exit_code("run", "squares", "--seeds", 3, "--out", tmp_path, "--json", tmp_path / "all.json", "--workers", 1)
+        == 0
+    )
+    assert capsys.readouterr().out.splitlines()[0] == "0 1 4"
+    assert [record["square"] for record in json.loads((tmp_path / "all.json").read_text())] == [0, 1, 4]
+    assert (tmp_path / "table.md").read_text() == "0 1 4"
+
+
+@pytest.mark.usefixtures("squares")
+def test_records_on_stdout_are_json_alone(tmp_path, capsys):
+    assert exit_code("run", "squares", "--seeds", 2, "--out", tmp_path, "--json", "-", "--workers", 1) == 0
+    assert [record["seed"] for record in json.loads(capsys.readouterr().out)] == [0, 1]
+
+
+@pytest.mark.usefixtures("squares")
+def test_a_failure_is_one_sentence_and_exit_code_1_and_what_was_measured_stays(tmp_path, capsys):
+    assert exit_code("run", "squares", "--seeds", 15, "--out", tmp_path, "--workers", 1) == 1
+    assert capsys.readouterr().err == "metricopt: 13 has no square; expected another seed\n"
+    assert len(list((tmp_path / "cells").iterdir())) == 14
+
+
+def test_an_unforeseen_error_is_named_without_a_traceback(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(Squares, "text", lambda *_: 1 / 0)
+    monkeypatch.setitem(EXPERIMENTS._components, "squares", Squares)
+    assert exit_code("run", "squares", "--seeds", 1, "--out", tmp_path) == 1
+    said = capsys.readouterr().err
+    assert said == "metricopt: ZeroDivisionError: division by zero (metricopt --debug ... shows where)\n"
+
+
+def test_the_demo_writes_its_result_and_says_what_was_done(tmp_path, capsys):
+    assert exit_code("demo", "--queries", 20, "--out", tmp_path) == 0
+    result = json.loads((tmp_path / "result.json").read_text())
+    said = capsys.readouterr().out
+    assert f"f1 {result['before']:.4f} -> {result['after']:.4f}" in said
+    assert f"f1 {result['before']:.4f} -> {result['threshold_tuning']['after']:.4f}" in said
+    assert "Threshold tuning is" in said or "MetricOpt is better" in said
+    assert (tmp_path / "progress.png").read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,72 @@
+"""The public names: all there, cheap to import, and themselves whatever else is imported."""
+
+import importlib
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+
+import metricopt as mo
+
+
+def python(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_importing_it_after_torch_takes_less_than_a_third_of_a_second_and_loads_nothing_heavy():
+    code = (
+        "import sys, time, torch; before = set(sys.modules); began = time.perf_counter(); import metricopt;"
+        "print(time.perf_counter() - began, *sorted(set(sys.modules) - before))"
+    )
+    seconds, *modules = python(code).split()
+    assert float(seconds) < 0.3
+    assert not {"sklearn", "scipy", "matplotlib", "rich", "typer"} & {name.split(".")[0] for name in modules}
+
+
+def test_importing_it_alone_does_not_load_torch():
+    assert python("import sys, metricopt; print('torch' in sys.modules)") == "False"
+
+
+@pytest.mark.parametrize("name", mo.__all__)
+def test_every_public_name_is_there_with_a_docstring(name):
+    assert getattr(mo, name).__doc__
+
+
+def test_the_public_names_are_what_dir_shows():
+    assert set(dir(mo)) == {*mo.__all__, "__version__"}
+
+
+def test_every_public_class_and_function_is_the_one_of_its_module():
+    own = [getattr(mo, name) for name in mo.__all__ if name != "PAPER"]
+    assert all(thing is getattr(sys.modules[thing.__module__], thing.__name__) for thing in own if callable(thing))
+
+
+def test_a_function_keeps_its_name_although_its_module_was_imported_before():
+    code = (
+        "import metricopt.optimize, metricopt.finetune\nfrom metricopt import finetune\n"
+        "print(type(metricopt.optimize).__name__, finetune is metricopt.finetune, type(finetune).__name__)"
+    )
+    assert python(code) == "function True function"
+
+
+@pytest.mark.parametrize("name", ["optimize", "finetune"])
+def test_a_function_keeps_its_name_when_its_module_is_imported_afterwards(name, monkeypatch):
+    function = getattr(mo, name)
+    monkeypatch.delitem(sys.modules, f"metricopt.{name}")
+    module = importlib.import_module(f"metricopt.{name}")
+    assert getattr(mo, name) is function
+    assert isinstance(module, ModuleType)
+
+
+def test_submodules_are_modules():
+    assert all(
+        isinstance(getattr(mo, name), ModuleType) for name in ("adapters", "data", "losses", "metrics", "models")
+    )
+
+
+def test_a_misspelt_name_is_answered_with_the_right_one(capsys):
+    with pytest.raises(AttributeError) as caught:
+        mo.optimise
+    sys.__excepthook__(AttributeError, caught.value, None)
+    assert "metricopt has no attribute 'optimise'. Did you mean: 'optimize'?" in capsys.readouterr().err
