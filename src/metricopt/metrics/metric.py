@@ -1,23 +1,32 @@
 """A black-box metric: what it is computed on, which way is better, and its value as a cost in [0, 1]."""
 
 import math
-import numbers
 import warnings
-from collections.abc import Callable
-from typing import Any, Literal, TypeVar, final, get_args
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Any, Literal, NamedTuple, TypeVar, final, get_args
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from metricopt.errors import MetricError, MetricFailureWarning
 from metricopt.metrics.cases import Cases, matched
+from metricopt.metrics.checks import as_float, checked_bounds, positive, stated
 from metricopt.metrics.foreign import Goal, On, adopt
 from metricopt.metrics.predictions import evaluating, outputs_of
+from metricopt.metrics.time_limit import within
 
 Number = TypeVar("Number", float, Tensor)
 
 _TOLERANCE = 1e-6  # of the width of the bounds: rounding, not a wrong range
+
+
+class Answer(NamedTuple):
+    """What a metric said about one member of a population: a value in natural units, or why there is none."""
+
+    member: int
+    value: float
+    error: MetricError | None = None
 
 
 @final
@@ -30,6 +39,10 @@ class Metric:
         bounds: Smallest and largest value it can take.
         name: What it is called in messages and reports.
         groups: Whether it takes group numbers as a third argument.
+        time_limit: Seconds after which a call counts as failed; None waits for ever.
+        parallel: Members of a population asked at the same time.
+        costly: Whether a call is dear, so that none is made beyond the queries and the acceptance.
+        hidden: Whether it knows the truth itself, and is told the row numbers in place of targets.
 
     Example:
         >>> from sklearn.metrics import f1_score
@@ -55,6 +68,10 @@ class Metric:
         name: str | None = None,
         batched: Callable[..., Tensor] | None = None,
         groups: bool = False,
+        time_limit: float | None = None,
+        parallel: int = 1,
+        costly: bool = False,
+        hidden: bool = False,
     ) -> None:
         """Describe a metric.
 
@@ -71,15 +88,24 @@ class Metric:
             batched: `batched(targets, predictions)` on tensors that gives the values of a whole population,
                 (population,). Both have a leading population dimension; classes are int64, scores float64.
             groups: Whether the functions take group numbers as a further argument.
+            time_limit: Seconds to wait for a call; a function that hangs goes on in a thread of its own, which nothing
+                can end, and its late answer is ignored.
+            parallel: How many calls may be made at once, in threads, for a population.
+            costly: Whether a call is so dear that the noise of the metric is better guessed than measured.
+            hidden: Whether the function knows the truth and is given row numbers of the data as `y_true`.
         """
         adopted = adopt(function, on=on, goal=goal)
         self.function = adopted.function
         self.batched = batched
         self.name = name or adopted.name
-        self.on: On = _stated(self.name, "on", adopted.on, get_args(On))
-        self.goal: Goal = _stated(self.name, "goal", adopted.goal, get_args(Goal))
-        self.bounds = _checked_bounds(self.name, bounds)
+        self.on: On = stated(self.name, "on", adopted.on, get_args(On))
+        self.goal: Goal = stated(self.name, "goal", adopted.goal, get_args(Goal))
+        self.bounds = checked_bounds(self.name, bounds)
         self.groups = groups
+        self.time_limit = positive(self.name, "time_limit", time_limit)
+        self.parallel = int(positive(self.name, "parallel", parallel) or 1)
+        self.costly = costly or self.on == "model"
+        self.hidden = hidden
 
     def value(self, outputs: Tensor, targets: Tensor, groups: Tensor | None = None) -> float:
         """Value of one model in natural units.
@@ -110,10 +136,32 @@ class Metric:
             groups: Group numbers, (n,) or (population, n); ignored unless the metric takes groups.
             failures: "raise" stops at the first member whose query fails; "nan" warns and gives NaN for it.
         """
-        cases = self._cases(outputs, targets, groups)
-        answers = self._batched_answers(cases, failures)
-        settled = [self._settled(cases, member, answers, failures) for member in range(len(outputs))]
-        return torch.tensor(settled, dtype=torch.float64)
+        values = torch.full((len(outputs),), math.nan, dtype=torch.float64)
+        for member, value, error in self._answers(self._cases(outputs, targets, groups), None, failures):
+            if error is not None and failures == "raise":
+                raise error
+            if error is not None:
+                message = f"query of member {member} of {len(outputs)} failed and counts as unknown: {error}"
+                warnings.warn(message, MetricFailureWarning, stacklevel=2)
+            values[member] = value
+        return values
+
+    def answers(
+        self,
+        outputs: Tensor,
+        targets: Tensor,
+        groups: Tensor | None = None,
+        *,
+        members: Sequence[int] | None = None,
+    ) -> Iterator[Answer]:
+        """The same answers one after the other as they come, failures too, of all members or of those listed.
+
+        Example:
+            >>> from metricopt.metrics import mcr
+            >>> list(mcr().answers(torch.ones(3, 2), torch.tensor([0, 1]), members=[2]))
+            [Answer(member=2, value=0.5, error=None)]
+        """
+        return self._answers(self._cases(outputs, targets, groups), members, "nan")
 
     def value_of_model(self, model: Any, inputs: Any, targets: Any, groups: Tensor | None = None) -> float:
         """Value of `model` on `inputs` in natural units; the model is run in eval mode, without gradients.
@@ -177,7 +225,8 @@ class Metric:
             return None
         extra = () if cases.groups is None else (cases.groups,)
         try:
-            answers = self.batched(cases.targets, cases.predictions, *extra)
+            limit = None if self.time_limit is None else self.time_limit * len(cases.predictions)
+            answers = within(limit, self.batched, cases.targets, cases.predictions, *extra)
         except Exception as error:
             if failures == "nan" or not cases.sound.all():
                 return None  # one member may have broken the others' computation
@@ -189,15 +238,21 @@ class Metric:
             )
         return answers.tolist()
 
-    def _settled(self, cases: Cases, member: int, answers: list[float] | None, failures: str) -> float:
+    def _answers(self, cases: Cases, members: Sequence[int] | None, failures: str) -> Iterator[Answer]:
+        members = range(len(cases.predictions)) if members is None else members
+        known = self._batched_answers(cases, failures) if len(members) else None
+        if known is not None or self.parallel == 1:
+            yield from (self._settled(cases, member, None if known is None else known[member]) for member in members)
+            return
+        with ThreadPoolExecutor(self.parallel) as pool:
+            futures = [pool.submit(self._settled, cases, member, None) for member in members]
+            yield from (future.result() for future in as_completed(futures))
+
+    def _settled(self, cases: Cases, member: int, known: float | None) -> Answer:
         try:
-            return self._answer(cases, member, None if answers is None else answers[member])
+            return Answer(member, self._answer(cases, member, known))
         except MetricError as error:
-            if failures == "raise":
-                raise
-            message = f"query of member {member} of {len(cases.predictions)} failed and counts as unknown: {error}"
-            warnings.warn(message, MetricFailureWarning, stacklevel=4)
-            return math.nan
+            return Answer(member, math.nan, error)
 
     def _answer(self, cases: Cases, member: int, known: float | None = None) -> float:
         if not cases.sound[member]:
@@ -209,7 +264,7 @@ class Metric:
 
     def _asked(self, *arguments: Any) -> float:
         try:
-            answer = self.function(*arguments)
+            answer = within(self.time_limit, self.function, *arguments)
         except Exception as error:
             raise self._raised(error) from error
         return self._checked(answer)
@@ -224,7 +279,7 @@ class Metric:
 
     def _checked(self, answer: Any) -> float:
         """The answer as a float, if it is a number within the bounds."""
-        number = _as_float(answer)
+        number = as_float(answer)
         low, high = self.bounds
         slack = _TOLERANCE * (high - low)
         if number is None:
@@ -240,28 +295,3 @@ class Metric:
                 f"state its true range with Metric(..., bounds=(low, high))"
             )
         return number
-
-
-def _as_float(answer: Any) -> float | None:
-    if isinstance(answer, (Tensor, np.ndarray)):
-        answer = answer.item() if math.prod(answer.shape) == 1 else None
-    return float(answer) if isinstance(answer, (numbers.Real, np.bool_)) else None
-
-
-def _stated(name: str, what: str, found: Any, choices: tuple[str, ...]) -> Any:
-    if found is None:
-        example = "on='labels', goal='max'"
-        raise MetricError(
-            f"metric {name!r} was given without {what!r}, which is never guessed: "
-            f"write Metric(..., {example}) with {what} one of {', '.join(choices)}"
-        )
-    if found not in choices:
-        raise MetricError(f"metric {name!r} has {what}={found!r}; choose one of {', '.join(map(repr, choices))}")
-    return found
-
-
-def _checked_bounds(name: str, bounds: tuple[float, float]) -> tuple[float, float]:
-    low, high = (float(bound) for bound in bounds)
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise MetricError(f"metric {name!r} has bounds={bounds}; two finite numbers, the smaller first, are expected")
-    return low, high
