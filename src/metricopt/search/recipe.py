@@ -35,5 +35,5 @@ class Recipe:
     radius: float = 0.3
     smallest: float = 0.02
     explore: float = 0.15
-    caution: float = 2.0
+    caution: float = 1.0
     rows: int = 1000
