@@ -94,7 +94,7 @@ class _Watcher:
 def _measure(name: str, missing: list[Cell], out: Path, workers: int, watcher: _Watcher) -> BaseException | None:
     """Measure the cells job by job; the first failure of a job, after all others have had their turn."""
     jobs = [list(group) for _, group in groupby(sorted(missing, key=lambda cell: cell.job), lambda cell: cell.job)]
-    if workers == 1 or len(jobs) == 1:
+    if workers == 1 or len(jobs) <= 1:
         return _one_by_one(name, jobs, out, watcher)
     # Forked processes would inherit locks of torch's threads.
     with ProcessPoolExecutor(min(workers, len(jobs)), get_context("spawn"), torch.set_num_threads, (1,)) as pool:
