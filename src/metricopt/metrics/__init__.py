@@ -13,6 +13,7 @@ from metricopt.metrics.classification import (
 from metricopt.metrics.grouped import worst_group_accuracy
 from metricopt.metrics.metric import Metric
 from metricopt.metrics.named import METRICS, as_metric
+from metricopt.metrics.outside import CommandMetric, HttpMetric
 from metricopt.metrics.predictions import labels_of, margin_of, outputs_of, scores_of
 from metricopt.metrics.ranking import (
     aucpr,
@@ -26,6 +27,8 @@ from metricopt.metrics.ranking import (
 
 __all__ = [
     "METRICS",
+    "CommandMetric",
+    "HttpMetric",
     "Metric",
     "accuracy",
     "as_metric",
