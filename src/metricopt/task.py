@@ -1,19 +1,21 @@
 """Tasks: what the method needs to know of a problem, and the supervised one that most users have."""
 
 import math
-import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from metricopt.adapters import AdaptedModel
-from metricopt.errors import DataError, MetricError, MetricFailureWarning
+from metricopt.asking import answers, settled, warned
+from metricopt.constraint import Constraint, binomial_std
+from metricopt.errors import DataError
 from metricopt.examples import Examples, Sampling, batch_stream
-from metricopt.ledger import QueryLedger
+from metricopt.ledger import Query, QueryLedger, Sheet
 from metricopt.metrics import Metric
+from metricopt.metrics.metric import Answer
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -58,11 +60,31 @@ class Task(ABC):
         """Each member's metric as a cost in [0, 1], NaN where it failed; counts nothing: call `observe`."""
 
     def observe(self, phi: Tensor) -> Tensor:
-        """Each member's metric as a cost in [0, 1], (population,); one query each."""
+        """Each member's metric as a cost in [0, 1], NaN where it failed, (population,); one query each.
+
+        Answers that the ledger's journal holds are taken from there. A member that breaks a constraint costs more
+        than the first point queried if that keeps it, and more than 1 if not: it is never the best one.
+        """
         self.ledger.charge(len(phi), stage=self.stage)
-        costs = self.costs(phi)
-        self.ledger.enter(costs, stage=self.stage)
-        return costs
+        sheet = self.ledger.sheet(phi, stage=self.stage)
+        if sheet.missing:
+            self.ask(sheet)
+        return self._penalised(sheet.enter())
+
+    def ask(self, sheet: Sheet) -> None:
+        """Write the missing answers on the sheet; all members are computed, so that bits do not depend on who asks."""
+        costs = self.costs(sheet.phi).tolist()
+        for member in sheet.missing:
+            sheet.write(member, Query(sheet.stage, costs[member]), sync=member == sheet.missing[-1])
+
+    def _penalised(self, queries: list[Query]) -> Tensor:
+        costs = torch.tensor([query.cost for query in queries], dtype=torch.float64)
+        violations = torch.tensor([query.violation for query in queries], dtype=torch.float64)
+        if not bool(violations.any()):
+            return costs
+        first = next((query for query in self.ledger.queries if query.cost == query.cost), None)
+        least = first.cost if first is not None and first.violation == 0 else 1.0
+        return torch.where(violations > 0, costs.clamp_min(least) + violations, costs)
 
     def start_batches(self, generator: torch.Generator) -> tuple[int, Iterator[Any]]:
         """How many kinds of mini-batches loss finetuning may follow, and endless batches with one of each kind."""
@@ -104,6 +126,7 @@ class SupervisedTask(Task):
         sampling: "plain", or "balanced" to draw each class equally often.
         labels_visible: Whether the search data's targets may be used for more than the metric.
         rows_at_once: Outputs are computed for at most this many rows (members x examples) at a time.
+        keep: Constraints, checked on the same predictions as the metric.
 
     Example:
         >>> from metricopt.adapters import OutputAffine, adapt
@@ -129,14 +152,18 @@ class SupervisedTask(Task):
         sampling: Sampling = "plain",
         labels_visible: bool = False,
         rows_at_once: int = 20_000,
+        keep: Sequence[Constraint] = (),
     ) -> None:
-        _check_classes(train, search)
+        if not metric.hidden:
+            _check_classes(train, search)
         self.model, self.loss_function, self.metric = model, loss, metric
         self.train, self.search = train, search
         self.ledger = QueryLedger() if ledger is None else ledger
         self.batch_size, self.rows_at_once = batch_size, rows_at_once
         self.sampling: Sampling = sampling
         self.labels_visible = labels_visible
+        self.keep = tuple(keep)
+        self._margins: list[float] | None = None
         self._reference: tuple[Tensor, Tensor] | None = None
         self.dim = model.dim
 
@@ -174,32 +201,52 @@ class SupervisedTask(Task):
 
     def costs(self, phi: Tensor) -> Tensor:
         """Each member's metric on the search data as a cost, NaN where the metric failed."""
-        if self.metric.on == "model":
-            return self._costs_of_models(phi)
-        outputs = self.outputs(phi, self.search.inputs)
-        values = self.metric.values(outputs, self.search.targets, self.search.groups, failures="nan")
-        return self.metric.cost(values)
+        return self.metric.cost(settled(self._answers(phi, self._outputs(phi), range(len(phi))), len(phi)))
 
-    def _costs_of_models(self, phi: Tensor) -> Tensor:
-        costs = torch.full((len(phi),), math.nan, dtype=torch.float64)
-        before = self.model.phi.detach().clone()
-        try:
-            for i, member in enumerate(phi):
-                self.model.phi.data.copy_(member)
-                costs[i] = self._cost_of_model()
-        finally:
-            self.model.phi.data.copy_(before)
-        return costs
-
-    def _cost_of_model(self) -> float:
-        search = self.search
-        try:
-            return self.metric.cost(
-                self.metric.value_of_model(self.model, search.inputs, search.targets, search.groups)
+    def ask(self, sheet: Sheet) -> None:
+        """Write the missing answers on the sheet, each as soon as it is there."""
+        outputs, size, left = self._outputs(sheet.phi), len(sheet.phi), len(sheet.missing)
+        kept = [settled(self._answers(sheet.phi, outputs, sheet.missing, c.metric), size) for c in self.keep]
+        broken = torch.zeros(size, dtype=torch.float64)
+        for constraint, values, margin in zip(self.keep, kept, self.margins(), strict=True):
+            broken += constraint.violation(values, margin=margin)
+        for answer in self._answers(sheet.phi, outputs, sheet.missing):
+            member, value, left = answer.member, answer.value, left - 1
+            query = Query(
+                sheet.stage,
+                math.nan if answer.error else self.metric.cost(value),
+                None if answer.error else value,
+                failure=warned(answer, size),
+                kept=tuple(float(values[member]) for values in kept),
+                violation=float(broken[member]),
             )
-        except MetricError as error:
-            warnings.warn(str(error), MetricFailureWarning, stacklevel=4)
-            return math.nan
+            sheet.write(member, query, sync=self.metric.costly or left == 0)
+
+    def _outputs(self, phi: Tensor) -> Tensor | None:
+        needed = any(metric.on != "model" for metric in (self.metric, *(c.metric for c in self.keep)))
+        return self.outputs(phi, self.search.inputs) if needed else None
+
+    def _answers(
+        self, phi: Tensor, outputs: Tensor | None, members: Sequence[int], metric: Metric | None = None
+    ) -> Iterator[Answer]:
+        metric = self.metric if metric is None else metric
+        return answers(metric, outputs, self.search, model=self.model, phi=phi, members=members)
+
+    def margins(self) -> list[float]:
+        """How far inside each constraint's bound the search stays, in natural units, measured once at phi = 0."""
+        if self._margins is None:
+            self._margins = [constraint.margin(self._std_of(constraint.metric)) for constraint in self.keep]
+        return self._margins
+
+    def _std_of(self, metric: Metric) -> float:
+        low, high = metric.bounds
+        origin = torch.zeros(1, self.dim)
+        if metric.costly:
+            value = float(settled(self._answers(origin, self._outputs(origin), [0], metric), 1))
+            return binomial_std((low + high) / 2 if math.isnan(value) else value, metric, len(self.search))
+        costs = self._resampled(origin[0], 100, metric)
+        known = costs[~costs.isnan()]
+        return (high - low) * float(known.std()) if len(known) > 1 else 0.0
 
     def directions(self, phi: Tensor, *, rows: int = 4096, bands: int = 3) -> Tensor:
         """Loss gradients of the examples of each class and, within it, of low, middle and high loss: (groups, dim).
@@ -254,7 +301,7 @@ class SupervisedTask(Task):
     def noise_std(self, *, resamples: int = 100) -> float:
         """Bootstrap standard deviation of the metric at phi = 0 over the rows of the search data."""
         most = 0.5 / math.sqrt(len(self.search))  # of a mean of numbers in [0, 1]
-        if self.metric.on == "model":
+        if self.metric.costly:
             return most
         costs = self._resampled(torch.zeros(self.dim), resamples)
         known = costs[~costs.isnan()]
@@ -262,7 +309,7 @@ class SupervisedTask(Task):
 
     def doubt(self, phi: Tensor, other: Tensor, *, resamples: int = 24) -> float:
         """Paired bootstrap standard error of the difference of two costs over the rows of the search data."""
-        if self.metric.on == "model":
+        if self.metric.costly:
             changed = self.responses(phi[None], rows=1000) - self.responses(other[None], rows=1000)
             return float(changed.norm()) / math.sqrt(len(self.search))
         known = self._reference
@@ -272,15 +319,16 @@ class SupervisedTask(Task):
         answered = difference[~difference.isnan()]
         return float(answered.std()) if len(answered) > 1 else math.inf
 
-    def _resampled(self, phi: Tensor, resamples: int) -> Tensor:
+    def _resampled(self, phi: Tensor, resamples: int, metric: Metric | None = None) -> Tensor:
         """Costs of one phi (dim,) on resamples of the search rows, the same rows every time, (resamples,)."""
         outputs = self.outputs(phi[None], self.search.inputs)[0]
         generator = torch.Generator().manual_seed(0)
         index = torch.randint(len(self.search), (resamples, len(self.search)), generator=generator)
         groups = None if self.search.groups is None else self.search.groups[index]
-        values = self.metric.values(outputs[index], self.search.targets[index], groups, failures="nan")
+        metric = self.metric if metric is None else metric
+        values = metric.values(outputs[index], self.search.targets[index], groups, failures="nan")
         self.ledger.resamples += resamples
-        return self.metric.cost(values)
+        return metric.cost(values)
 
 
 def _check_classes(train: Examples, search: Examples) -> None:

@@ -1,0 +1,70 @@
+"""Asking metrics about a population of phi: on their outputs, or on the model set to each of them."""
+
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from metricopt.adapters import AdaptedModel
+from metricopt.errors import MetricError, MetricFailureWarning
+from metricopt.examples import Examples
+from metricopt.metrics import Metric
+from metricopt.metrics.metric import Answer
+
+
+def answers(
+    metric: Metric,
+    outputs: Tensor | None,
+    examples: Examples,
+    *,
+    model: AdaptedModel,
+    phi: Tensor,
+    members: Sequence[int],
+) -> Iterator[Answer]:
+    """Answers about the listed members of phi (population, dim), from their outputs on the examples where these do."""
+    if metric.on == "model":
+        return _of_models(metric, examples, model, phi, members)
+    if outputs is None:
+        raise MetricError(f"metric {metric.name!r} is computed on outputs, but got none: pass outputs")
+    return metric.answers(outputs, examples.targets, examples.groups, members=members)
+
+
+def settled(found: Iterator[Answer], population: int) -> Tensor:
+    """Values in natural units, NaN of members that failed, with a warning, and of those not asked: (population,).
+
+    Example:
+        >>> settled(iter([Answer(1, 0.5)]), 2).tolist()
+        [nan, 0.5]
+    """
+    values = torch.full((population,), math.nan, dtype=torch.float64)
+    for answer in found:
+        values[answer.member] = answer.value
+        warned(answer, population)
+    return values
+
+
+def warned(answer: Answer, population: int) -> str:
+    """Why there is no answer, said once as a warning; nothing if there is one."""
+    if answer.error is None:
+        return ""
+    message = f"query of member {answer.member} of {population} failed and counts as unknown: {answer.error}"
+    warnings.warn(message, MetricFailureWarning, stacklevel=4)
+    return str(answer.error)
+
+
+def _of_models(
+    metric: Metric, examples: Examples, model: AdaptedModel, phi: Tensor, members: Sequence[int]
+) -> Iterator[Answer]:
+    before = model.phi.detach().clone()
+    for member in members:
+        model.phi.data.copy_(phi[member])
+        try:
+            value = metric.value_of_model(model, examples.inputs, examples.targets, examples.groups)
+            answer = Answer(member, value)
+        except MetricError as error:
+            answer = Answer(member, math.nan, error)
+        finally:
+            model.phi.data.copy_(before)
+        yield answer
