@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from metricopt.constraint import Constraint
 from metricopt.errors import MetricError, MetricFailureWarning
 from metricopt.examples import Examples
 from metricopt.metrics import Metric
@@ -48,6 +49,31 @@ class Comparison:
         return self.interval[0] > 0
 
 
+@dataclass(frozen=True)
+class Kept:
+    """A constraint on the held-out examples, in its metric's natural units.
+
+    Attributes:
+        text: The constraint.
+        before: Value of the original model.
+        after: Value of the new one.
+        bound: One-sided bootstrap bound of the new one's value, at the constraint's confidence.
+        confidence: That confidence.
+        holds: Whether the bound, not only the value, keeps the constraint.
+
+    Example:
+        >>> Kept("precision >= 0.8", 0.85, 0.83, 0.81, confidence=0.9, holds=True).holds
+        True
+    """
+
+    text: str
+    before: float
+    after: float
+    bound: float
+    confidence: float
+    holds: bool
+
+
 def compare(
     metric: Metric,
     outputs: tuple[Tensor, Tensor],
@@ -69,12 +95,7 @@ def compare(
         >>> compare(mcr(), (wrong, right), data, generator=torch.Generator().manual_seed(0)).accepted
         True
     """
-
-    def evaluate(index: Tensor) -> Tensor:  # (replicates, n) -> (2, replicates)
-        groups = None if examples.groups is None else examples.groups[index]
-        targets = examples.targets[index]
-        return torch.stack([metric.values(each[index], targets, groups, failures="nan") for each in outputs])
-
+    evaluate = _evaluator(metric, outputs, examples)
     return _bootstrap(metric, evaluate, len(examples), level=level, resamples=resamples, generator=generator)
 
 
@@ -96,12 +117,68 @@ def compare_models(
         >>> compare_models(size, models, data, generator=torch.Generator().manual_seed(0)).accepted
         True
     """
-
-    def evaluate(index: Tensor) -> Tensor:
-        parts = [examples.rows(rows) for rows in index]
-        return torch.tensor([[_value(metric, model, p) for p in parts] for model in models], dtype=torch.float64)
-
+    evaluate = _evaluator(metric, models, examples)
     return _bootstrap(metric, evaluate, len(examples), level=level, resamples=resamples, generator=generator)
+
+
+def check_kept(
+    constraint: Constraint,
+    pair: tuple[Tensor, Tensor] | tuple[torch.nn.Module, torch.nn.Module],
+    examples: Examples,
+    *,
+    resamples: int = 500,
+    generator: torch.Generator,
+) -> Kept:
+    """A constraint for original and new outputs, or models, on `examples`: it must hold for most resamples of them.
+
+    Example:
+        >>> truth = torch.arange(200) % 2
+        >>> right, wrong = truth * 2.0 - 1, torch.ones(200)
+        >>> data, draw = Examples(torch.zeros(200, 1), truth), torch.Generator().manual_seed(0)
+        >>> check_kept(Constraint("accuracy", at_least=0.8), (right, wrong), data, generator=draw).holds
+        False
+    """
+    evaluate = _evaluator(constraint.metric, pair, examples)
+    before, after = evaluate(torch.arange(len(examples))[None])[:, 0].tolist()
+    index = torch.randint(len(examples), (resamples, len(examples)), generator=generator)
+    new = _evaluator(constraint.metric, pair[1:], examples)
+    values = torch.cat([new(part)[0] for part in index.split(_REPLICATES_AT_ONCE)])
+    values = values[~values.isnan()]
+    tail = 1 - constraint.confidence if constraint.at_most is None else constraint.confidence
+    bound = float(torch.quantile(values, tail)) if len(values) else math.nan
+    holds = constraint.holds(bound) and constraint.holds(after)
+    return Kept(constraint.text, before, after, bound, confidence=constraint.confidence, holds=holds)
+
+
+def _evaluator(
+    metric: Metric, candidates: tuple[Tensor, ...] | tuple[torch.nn.Module, ...], examples: Examples
+) -> Callable[[Tensor], Tensor]:
+    """A function from rows (replicates, n) to values (candidates, replicates)."""
+
+    def of_outputs(index: Tensor) -> Tensor:
+        groups = None if examples.groups is None else examples.groups[index]
+        targets = examples.targets[index]
+        found = [metric.values(_outputs(each)[index], targets, groups, failures="nan") for each in candidates]
+        return torch.stack(found)
+
+    def of_models(index: Tensor) -> Tensor:
+        parts = [examples.rows(rows) for rows in index]
+        found = [[_value(metric, _model(each), part) for part in parts] for each in candidates]
+        return torch.tensor(found, dtype=torch.float64)
+
+    return of_models if metric.on == "model" else of_outputs
+
+
+def _outputs(candidate: Tensor | torch.nn.Module) -> Tensor:
+    if isinstance(candidate, Tensor):
+        return candidate
+    raise MetricError("models were given to a metric that is computed on outputs: pass the outputs")
+
+
+def _model(candidate: Tensor | torch.nn.Module) -> torch.nn.Module:
+    if isinstance(candidate, torch.nn.Module):
+        return candidate
+    raise MetricError("outputs were given to a metric that is computed on the model: pass the models")
 
 
 def _value(metric: Metric, model: torch.nn.Module, examples: Examples) -> float:

@@ -1,0 +1,82 @@
+"""Adapted models in files: phi and the adapter, never the network, which the file only recognises."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from metricopt.adapters.inputs import Inputs
+from metricopt.adapters.model import AdaptedModel, adapt
+from metricopt.adapters.spec import adapter_from
+from metricopt.errors import FileFormatError, MetricOptError
+from metricopt.files import Saved, load, save
+
+_VERSION = 1
+
+
+def save_adapter(model: AdaptedModel, folder: Path | str) -> None:
+    """Save phi and the adapter of a model.
+
+    Example:
+        >>> import tempfile, torch
+        >>> from metricopt.adapters import OutputAffine, adapt
+        >>> net = nn.Linear(4, 3)
+        >>> model = adapt(net, OutputAffine())
+        >>> _ = model.phi.data.fill_(0.5)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save_adapter(model, folder)
+        ...     torch.equal(load_adapter(folder, net).phi, model.phi)
+        True
+    """
+    save(folder, "adapter", adapter_facts(model), model.tensors(), version=_VERSION)
+
+
+def load_adapter(folder: Path | str, net: nn.Module, *, example: Inputs | None = None) -> AdaptedModel:
+    """A copy of `net` with the adapter and phi that `save_adapter` saved; another network is refused.
+
+    Args:
+        folder: Where it was saved.
+        net: The network it was made for.
+        example: A batch of inputs, if the model was adapted with one.
+    """
+    saved = load(folder, "adapter", version=_VERSION)
+    return restored(net, saved, saved.tensors, example=example)
+
+
+def adapter_facts(model: AdaptedModel) -> dict[str, Any]:
+    """What a file must say of an adapted model besides its tensors.
+
+    Example:
+        >>> from metricopt.adapters import OutputAffine, adapt
+        >>> sorted(adapter_facts(adapt(nn.Linear(4, 3), OutputAffine())))
+        ['adapters', 'fingerprint', 'seed']
+    """
+    return {**model.spec_dict(), "fingerprint": model.fingerprint()}
+
+
+def restored(
+    net: nn.Module, saved: Saved, tensors: dict[str, Tensor], *, example: Inputs | None = None
+) -> AdaptedModel:
+    """The adapted model that facts and tensors describe, on a copy of `net`."""
+    adapters, seed = saved.fact("adapters", list), saved.fact("seed", int)
+    size = tensors["phi"].numel() if "phi" in tensors else 0
+    if any(not isinstance(part, dict) or _too_large(part.get("dim"), size) for part in adapters):
+        raise FileFormatError(f"the adapter {str(adapters)[:80]} does not fit a phi of {size} numbers; save it again")
+    try:
+        model = adapt(copy.deepcopy(net), adapter_from(adapters), seed=seed, example=example)
+        model.load_tensors(tensors)
+    except (MetricOptError, TypeError, KeyError, ValueError, RuntimeError, AttributeError) as error:
+        raise FileFormatError(f"the saved adapter does not fit this network: {error}") from error
+    expected, found = saved.fact("fingerprint", str), model.fingerprint()
+    if found != expected:
+        raise FileFormatError(
+            f"the adapter was saved for a model with fingerprint {expected[:16]}, this one has {found}: the network's "
+            f"weights or the layers found in it differ; pass the same network, and the example if there was one"
+        )
+    return model
+
+
+def _too_large(dim: Any, size: int) -> bool:
+    """A damaged size would ask for more memory than there is before anything could be compared."""
+    return dim is not None and not (isinstance(dim, int) and 0 < dim <= size)
