@@ -28,7 +28,20 @@ def quality_command(
     summary_only: Annotated[bool, typer.Option("--summary-only", help="Tables and plots of what is there.")] = False,
     json: Json = None,
 ) -> None:
-    """MetricOpt against its rivals: same networks, same seeds, same number of metric queries, judged on test data."""
+    """MetricOpt against its rivals: same networks, same seeds, same number of metric queries, judged on test data.
+
+    One file a cell (problem, method, seed) in OUT/cells. A run that was stopped goes on where it was; cells of a method
+    whose code, recipe or budgets have changed are computed again. OUT/summary.md, summary.json, gain.png and wins.png
+    cover every cell in OUT. CoverType is downloaded once, or read from the folder that METRICOPT_DATA names.
+
+    Examples:
+
+        metricopt bench quality --seeds 3 --out runs/quality --json runs/quality.json
+
+        metricopt bench quality --out runs/quality --recipe '{"whiten": false}' --tag raw --methods metricopt@raw
+
+        metricopt bench quality --out runs/dims --problems covtype_shift_mcr --methods metricopt --dim 16,64,256
+    """
     from metricopt.experiments.quality import Settings, summarise
     from metricopt.experiments.quality.settings import recipe_from_json
 

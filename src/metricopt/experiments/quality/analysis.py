@@ -59,7 +59,13 @@ def _which(row: Row, view: View) -> str:
 
 
 def costs_by_seed(rows: Iterable[Row], view: View = "user") -> dict[tuple[str, int, str], Costs]:
-    """Costs by seed of each (problem, queries, method)."""
+    """Costs by seed of each (problem, queries, method).
+
+    Example:
+        >>> row = {"problem": "p", "queries": 50, "method": "m", "seed": 3, "guarded": False, "cost_after": 0.25}
+        >>> costs_by_seed([row])
+        {('p', 50, 'm'): {3: 0.25}}
+    """
     table: dict[tuple[str, int, str], Costs] = defaultdict(dict)
     for row in rows:
         table[row["problem"], row["queries"], row["method"]][row["seed"]] = cost_of(row, view)
@@ -67,7 +73,12 @@ def costs_by_seed(rows: Iterable[Row], view: View = "user") -> dict[tuple[str, i
 
 
 def originals(rows: Iterable[Row]) -> dict[str, Costs]:
-    """Cost of the pre-trained model by seed, of each problem; every row has it."""
+    """Cost of the pre-trained model by seed, of each problem; every row has it.
+
+    Example:
+        >>> originals([{"problem": "p", "seed": 0, "cost_before": 0.5}])
+        {'p': {0: 0.5}}
+    """
     table: dict[str, Costs] = defaultdict(dict)
     for row in rows:
         table[row["problem"]][row["seed"]] = row["cost_before"]
@@ -108,7 +119,14 @@ def _standing(runs: list[Row], before: Costs, rank: float, view: View) -> Standi
 
 
 def duels(rows: Sequence[Row], ours: str, queries: int, view: View = "user") -> dict[tuple[str, str], Paired]:
-    """Gain of `ours` over each other method on each problem at a budget: keys (rival, problem)."""
+    """Gain of `ours` over each other method on each problem at a budget: keys (rival, problem).
+
+    Example:
+        >>> row = {"problem": "p", "queries": 50, "seed": 0, "guarded": False, "cost_after": 0.25}
+        >>> rows = [row | {"method": "ours"}, row | {"method": "rival", "cost_after": 0.5}]
+        >>> {key: gain.mean for key, gain in duels(rows, "ours", 50).items()}
+        {('rival', 'p'): 0.25}
+    """
     table = costs_by_seed(rows, view)
     return {
         (method, problem): paired(table[problem, queries, ours], costs)

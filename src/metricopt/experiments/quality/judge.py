@@ -38,6 +38,13 @@ class Judge:
         original: The verdict on phi = 0.
         standard_error: Of the original's test cost, by bootstrap of the test rows.
         seconds: Time spent judging.
+
+    Example:
+        >>> from metricopt.tasks.adult import adult
+        >>> problem = adult("small", data="adult_a9a", metric="f1", sizes=(1000, 200, 200, 200), seed=0, dim=8)
+        >>> judge = Judge(problem, film_dim=8, resamples=20)
+        >>> judge.verdict(torch.zeros(judge.dim)) is judge.original
+        True
     """
 
     def __init__(self, problem: Problem, *, film_dim: int, resamples: int) -> None:

@@ -26,6 +26,10 @@ class Target:
         met: Whether it is; None if the rows cannot tell.
         found: What was found, in a few words.
         against: The cells that speak against it.
+
+    Example:
+        >>> time_needed([{"seed": seed} for seed in range(3)], 3600.0)
+        Target(name='these problems and methods at 3 seeds in at most 45 minutes on 2 cores', met=True, ...)
     """
 
     name: str
