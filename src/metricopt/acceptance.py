@@ -151,42 +151,26 @@ def check_kept(
 
 
 def _evaluator(
-    metric: Metric, candidates: tuple[Tensor, ...] | tuple[torch.nn.Module, ...], examples: Examples
+    metric: Metric, candidates: tuple[Tensor | torch.nn.Module, ...], examples: Examples
 ) -> Callable[[Tensor], Tensor]:
     """A function from rows (replicates, n) to values (candidates, replicates)."""
 
-    def of_outputs(index: Tensor) -> Tensor:
+    def of_one(candidate: Tensor | torch.nn.Module, index: Tensor) -> Tensor:
+        if isinstance(candidate, torch.nn.Module):
+            return torch.stack([_value(metric, candidate, examples.rows(rows)) for rows in index])
         groups = None if examples.groups is None else examples.groups[index]
-        targets = examples.targets[index]
-        found = [metric.values(_outputs(each)[index], targets, groups, failures="nan") for each in candidates]
-        return torch.stack(found)
+        return metric.values(candidate[index], examples.targets[index], groups, failures="nan")
 
-    def of_models(index: Tensor) -> Tensor:
-        parts = [examples.rows(rows) for rows in index]
-        found = [[_value(metric, _model(each), part) for part in parts] for each in candidates]
-        return torch.tensor(found, dtype=torch.float64)
-
-    return of_models if metric.on == "model" else of_outputs
+    return lambda index: torch.stack([of_one(candidate, index) for candidate in candidates])
 
 
-def _outputs(candidate: Tensor | torch.nn.Module) -> Tensor:
-    if isinstance(candidate, Tensor):
-        return candidate
-    raise MetricError("models were given to a metric that is computed on outputs: pass the outputs")
-
-
-def _model(candidate: Tensor | torch.nn.Module) -> torch.nn.Module:
-    if isinstance(candidate, torch.nn.Module):
-        return candidate
-    raise MetricError("outputs were given to a metric that is computed on the model: pass the models")
-
-
-def _value(metric: Metric, model: torch.nn.Module, examples: Examples) -> float:
+def _value(metric: Metric, model: torch.nn.Module, examples: Examples) -> Tensor:
     try:
-        return metric.value_of_model(model, examples.inputs, examples.targets, examples.groups)
+        value = metric.value_of_model(model, examples.inputs, examples.targets, examples.groups)
     except MetricError as error:
         warnings.warn(str(error), MetricFailureWarning, stacklevel=6)
-        return math.nan
+        value = math.nan
+    return torch.tensor(value, dtype=torch.float64)
 
 
 def _bootstrap(
