@@ -1,4 +1,9 @@
-"""Finetuning on the labels of the metric's own data, then CMA-ES from there."""
+"""Finetuning on the labels of the metric's own data, then CMA-ES from there.
+
+The first step size was chosen by the error on accept rows never queried (means of seeds 100 and 101, after 0 / 150 /
+500 queries, from 1,000 steps of finetuning). covtype_shift_mcr: .311 / .308 / .308 with .1, .311 / .310 / .312 with .3,
+no gain at all with .6. a9a_plain_f1: .320 / .299 / .296, .320 / .295 / .298 and .320 / .300 / .299.
+"""
 
 from metricopt.baselines.cma_es import search_cma
 from metricopt.baselines.label_finetune import finetuned_incumbent

@@ -1,4 +1,8 @@
-"""Post-hoc tuning: a threshold, or one logit bias a class, chosen on the metric's data."""
+"""Post-hoc tuning: a threshold, or one logit bias a class, chosen on the metric's data.
+
+Grids and first offsets of half and twice the size were tried: errors on accept rows never queried were within .004 of
+each other on covtype_shift_mcr (.385) and a9a_plain_f1 (.308 - .311), means of seeds 100 and 101.
+"""
 
 import torch
 from torch import Tensor

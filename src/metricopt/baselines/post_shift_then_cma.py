@@ -1,4 +1,9 @@
-"""Post-hoc tuning, then CMA-ES from there."""
+"""Post-hoc tuning, then CMA-ES from there.
+
+Share and first step size were chosen by the error on accept rows never queried (means of seeds 100 and 101, after 150 /
+500 queries). covtype_shift_mcr (start .401), share .3: .374 / .372 with .3, .374 / .363 with .6, .372 / .358 with 1;
+share .5 with .6: .383 / .363. a9a_plain_f1 (start .334): .303 / .298 with 1, whatever the share.
+"""
 
 from metricopt.baselines.cma_es import search_cma
 from metricopt.baselines.incumbent import Incumbent
@@ -7,12 +12,12 @@ from metricopt.baselines.post_shift import search_shifts, shift_axes
 from metricopt.records import Outcome
 from metricopt.task import Task
 
-SHIFT_SHARE, SIGMA = 0.5, 0.3
+SHIFT_SHARE, SIGMA = 0.3, 1.0
 
 
 @baseline("post_shift_then_cma")
 def post_shift_then_cma(task: Task, *, queries: int, seed: int) -> Outcome:
-    """Post-hoc shifts with at most half of the queries, then CMA-ES around the best of them.
+    """Post-hoc shifts with at most three tenths of the queries, then CMA-ES around the best of them.
 
     Example:
         >>> from metricopt.tasks import QuadraticTask

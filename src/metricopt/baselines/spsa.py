@@ -1,4 +1,11 @@
-"""Simultaneous perturbation (Spall 1992) as in MeZO (Malladi et al. 2023): a gradient from antithetic pairs."""
+"""Simultaneous perturbation (Spall 1992) as in MeZO (Malladi et al. 2023): a gradient from antithetic pairs.
+
+Pairs, radius and step were chosen, before steps were limited to the radius, by the error on accept rows never queried
+(means of seeds 100 and 101, after 150 / 500 queries). covtype_shift_mcr (start .401): of eleven settings the one taken
+was best at 500 (.380 / .372; limited .379 / .373); four pairs had .379 / .378 at its radius and step, .379 / .374 at
+step 10, .385 / .373 at radius 1. a9a_plain_f1 (start .334): .302 / .301 (limited .304 / .302), the others .298 - .326.
+Every third query is of the iterate itself, which the method as published does without.
+"""
 
 import torch
 
@@ -8,7 +15,7 @@ from metricopt.records import Outcome
 from metricopt.seeding import stream
 from metricopt.task import Task
 
-PAIRS, RADIUS, STEP = 4, 0.1, 0.3
+PAIRS, RADIUS, STEP = 1, 0.3, 3.0
 
 
 @baseline("spsa")
@@ -31,6 +38,6 @@ def spsa(task: Task, *, queries: int, seed: int) -> Outcome:
         costs = best.observe(torch.cat([phi[None], phi + RADIUS * noise, phi - RADIUS * noise]))
         if len(costs) == 2 * PAIRS + 1:
             slope = (costs[1 : PAIRS + 1] - costs[PAIRS + 1 :]).float() / (2 * RADIUS)  # (pairs,)
-            gradient = slope @ noise / PAIRS
-            phi = phi - rate * gradient
+            # A step beyond the points that were asked about would rest on nothing; steep metrics would diverge.
+            phi = phi - (rate * slope).clamp(-RADIUS, RADIUS) @ noise / PAIRS
     return best.outcome()
