@@ -1,10 +1,11 @@
 """CMA-ES (Hansen 2016), as implemented by its author in pycma.
 
 Its first step size was chosen among .1, .3, .6, 1 and 2 by the error on accept rows never queried (means of seeds 100
-and 101, after 150 / 500 queries). covtype_shift_mcr (start .401): .380 / .375, .379 / .368, .373 / .353, .370 / .352 and
+and 101, after 150 / 500 queries).
+covtype_shift_mcr (start .401): .380 / .375, .379 / .368, .373 / .353, .370 / .352 and
 .371 / .351. a9a_plain_f1 (start .334): .310 / .309, .311 / .297, .302 / .295, .301 / .300 and .302 / .304. With dynamic
-biases, which act more strongly than FiLM, .1 to 1 were equal within noise on accept rows (.314 - .321 after 300), and on
-the rows searched 1 was worse than .6 (.295 against .288). Hence .6.
+biases, which act more strongly than FiLM, .1 to 1 were equal within noise on accept rows (.314 - .321 after 300), and
+on the rows searched 1 was worse than .6 (.295 against .288). Hence .6.
 """
 
 from types import ModuleType

@@ -1,7 +1,8 @@
 """Separable natural evolution strategies (Schaul, Glasmachers and Schmidhuber 2011; Wierstra et al. 2014).
 
 Its first step size was chosen among .1, .3, .6, 1 and 2 by the error on accept rows never queried (means of seeds 100
-and 101, after 150 / 500 queries). covtype_shift_mcr (start .401): .381 / .373, .378 / .355, .374 / .347, .372 / .350 and
+and 101, after 150 / 500 queries).
+covtype_shift_mcr (start .401): .381 / .373, .378 / .355, .374 / .347, .372 / .350 and
 .370 / .352. a9a_plain_f1 (start .334): .309 / .309, .307 / .303, .298 / .303, .297 / .296 and .304 / .298.
 """
 
