@@ -36,7 +36,7 @@ class Rows:
 
 
 ALL, TINY = Rows(), Rows(2_000, 500, 500, 1_000)
-MIDDLE = Rows(60_000, 6_000, 6_000, 50_000)
+MIDDLE = Rows(60_000, 3_000, 6_000, 50_000)
 
 
 @dataclass(frozen=True)
