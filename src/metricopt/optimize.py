@@ -186,7 +186,7 @@ def propose(
     if preset == "paper":
         return _paper(task, queries=queries, seed=seed)
     recipe = Recipe() if recipe is None else recipe
-    starts = loss_starts(task, steps=recipe.start_steps, generator=stream(seed, "starts"))
+    starts = loss_starts(task, steps=recipe.start_steps, lr=recipe.start_lr, generator=stream(seed, "starts"))
     found = walk(task, queries=queries, seed=seed, starts=starts, recipe=recipe)
     _check_first_answer(task)
     return found.outcome, rank_correlation(*torch.tensor(found.forecasts).reshape(-1, 2).T)

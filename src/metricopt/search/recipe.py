@@ -11,6 +11,7 @@ class Recipe:
         starts: Query the ends of loss finetuning (plain and class-balanced, on the training data, and on the metric's
             own labels where these are visible) and go on from the best of them.
         start_steps: Steps of that loss finetuning.
+        start_lr: Adam's first rate in it; the same as the rivals that finetune on a loss have.
         shifts: Line searches along the output shifts take part, as post-hoc threshold tuning would.
         whiten: Measure distances in phi by how much predictions change, instead of by coordinates.
         guided: A share of the candidates lies in the span of group-wise loss gradients (Eq. 3's idea).
@@ -25,7 +26,8 @@ class Recipe:
     """
 
     starts: bool = True
-    start_steps: int = 200
+    start_steps: int = 500
+    start_lr: float = 0.5
     shifts: bool = True
     whiten: bool = True
     guided: bool = True

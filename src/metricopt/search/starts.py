@@ -6,7 +6,7 @@ from torch import Tensor
 from metricopt.task import Task
 
 
-def loss_starts(task: Task, *, steps: int = 200, lr: float = 0.05, generator: torch.Generator) -> Tensor:
+def loss_starts(task: Task, *, steps: int, lr: float, generator: torch.Generator) -> Tensor:
     """End points (kinds, dim) of finetuning phi on each kind of mini-batches the task has, all kinds at once.
 
     It follows the loss only and queries nothing.
