@@ -1,0 +1,161 @@
+"""The answer, first: what was gained, whether it is kept, and why, in plain words."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from metricopt.report.run import Run
+from metricopt.report.scale import span
+from metricopt.report.svg import Frame, drawing, mark, text, ticks
+from metricopt.report.words import duration, number, percent, plural, safe, signed
+
+
+def answer(run: Run) -> str:
+    """Headline, verdict, the gain with its interval as a picture, and the numbers in tiles."""
+    kind, verdict = verdict_of(run)
+    return (
+        f'<section class="answer {kind}"><p class="eyebrow">{safe(_eyebrow(kind))}</p>'
+        f'<h1>{headline(run)}</h1><p class="verdict">{safe(verdict + _test(run))}</p>'
+        f"{_gain(run)}{_tiles(run)}</section>"
+    )
+
+
+def headline(run: Run) -> str:
+    """Before and after, as markup."""
+    before, after = run.accepted.get("before"), run.accepted.get("after")
+    where = "on held-out data" if run.accepted.get("accepted") else "proposed, on held-out data"
+    if not run.accepted:
+        best = run.best[-1] if len(run.best) else np.nan
+        before, after, where = run.original, float(best), "on the search data so far"
+    return (
+        f'{safe(run.metric)} <span class="from">{number(before)}</span> <span class="arrow" aria-label="to">→</span> '
+        f'<span class="to">{number(after)}</span> <small>{where}</small>'
+    )
+
+
+def _eyebrow(kind: str) -> str:
+    names = {"yes": "accepted", "no": "not accepted", "open": "not finished", "stopped": "stopped early"}
+    return names[kind]
+
+
+def verdict_of(run: Run) -> tuple[str, str]:
+    """A kind (yes, no, stopped, open) and the sentence that explains it."""
+    found = run.accepted
+    if not found:
+        return _unfinished(run)
+    low, high = _interval(found)
+    level = percent(float(found.get("level", 0.9)))
+    examples = found.get("examples")
+    rows = plural(examples, "example") if isinstance(examples, int) else "examples"
+    if found.get("accepted"):
+        return "yes", (
+            f"The new model is kept: on {rows} that the search never queried it is better, and the whole {level} "
+            f"interval of the gain ({signed(low)} to {signed(high)}) lies above zero.{_kept(found)}"
+        )
+    if low is not None and low > 0:
+        why = "it is better, but a constraint is broken there"
+    elif high is not None and high < 0:
+        why = f"it is worse ({level} interval of the gain {signed(low)} to {signed(high)})"
+    else:
+        why = f"the {level} interval of the gain ({signed(low)} to {signed(high)}) includes zero, so it may be luck"
+    return "no", f"The original model is returned: on {rows} that the search never queried {why}.{_kept(found)}"
+
+
+def _test(run: Run) -> str:
+    found = run.test
+    if not found or not run.accepted.get("accepted"):
+        return ""  # the original against itself
+    low, high = _interval(found)
+    return (
+        f" On {number(found.get('examples'))} test examples, used once: {number(found.get('before'))} to "
+        f"{number(found.get('after'))} (gain {signed(low)} to {signed(high)})."
+    )
+
+
+def _unfinished(run: Run) -> tuple[str, str]:
+    stopped = run.result.get("stopped")
+    made = plural(len(run.costs), "query", "queries")
+    of = "" if run.budget is None else f" of {run.budget:,}"
+    if stopped:
+        return "stopped", f"The run ended early after {made}{of}: {stopped}. Nothing was accepted."
+    return "open", (
+        f"The run is going on or was interrupted after {made}{of}. These are the best answers on the data that are "
+        "searched on; whether a gain is real is decided on held-out data at the end."
+    )
+
+
+def _interval(found: Mapping[str, Any]) -> tuple[float | None, float | None]:
+    ends = found.get("interval")
+    if not isinstance(ends, list | tuple) or len(ends) != 2:
+        return None, None
+    low, high = (end if isinstance(end, int | float) else None for end in ends)
+    return low, high
+
+
+def _kept(found: Mapping[str, Any]) -> str:
+    """What became of the constraints, if there were any."""
+    rows = found.get("constraints")
+    if not isinstance(rows, list) or not rows:
+        return ""
+    parts = [_constraint(row) for row in rows if isinstance(row, Mapping)]
+    return f" Constraints there: {'; '.join(parts)}."
+
+
+def _constraint(row: Mapping[str, Any]) -> str:
+    bound = "at least" if row.get("at_least") is not None else "at most"
+    limit = row.get("at_least") if row.get("at_least") is not None else row.get("at_most")
+    name = row.get("metric", row.get("name", "metric"))
+    return f"{name} {number(row.get('value', row.get('after')))} ({bound} {number(limit)})"
+
+
+def _gain(run: Run) -> str:
+    """The interval of the gain on a line with zero marked."""
+    low, high = _interval(run.accepted)
+    before, after = run.accepted.get("before"), run.accepted.get("after")
+    if low is None or high is None or not isinstance(before, float) or not isinstance(after, float):
+        return ""
+    gain = run.sign * (after - before)
+    x = span([low, high, 0.0, gain], pad=0.12)
+    frames = (Frame(width, 62, x=x, y=(0, 1), left=16, right=16, bottom=0, top=0) for width in (700.0, 330.0))
+    wide, narrow = (_interval_drawing(frame, low, high, gain=gain) for frame in frames)
+    return f'<div class="gain"><div class="wide">{wide}</div><div class="narrow">{narrow}</div></div>'
+
+
+def _interval_drawing(frame: Frame, low: float, high: float, *, gain: float) -> str:
+    zero, a, b, middle = (float(frame.across(x)) for x in (0.0, low, high, gain))
+    labels = [
+        text(float(frame.across(tick)), 58, "no gain" if tick == 0 else signed(tick, 3), "tick")
+        for tick in ticks(*frame.x, 4 if frame.width > 500 else 3)
+    ]
+    marks = [
+        f'<path class="axis" d="M{frame.left:g} 40H{frame.width - frame.right:g}"/>',
+        f'<path class="zero" d="M{zero:.1f} 10V44"/>',
+        f'<path class="interval" d="M{a:.1f} 26H{b:.1f}M{a:.1f} 19V33M{b:.1f} 19V33"/>',
+        mark(middle, 26, "centre", "circle", f"gain {signed(gain)}", size=6),
+        text(middle, 13, f"gain {signed(gain)}", "strong"),
+    ]
+    return drawing(frame, marks + labels, label=f"Gain {signed(gain)}, interval {signed(low)} to {signed(high)}")
+
+
+def _tiles(run: Run) -> str:
+    failed = int((~run.answered).sum())
+    of = "" if run.budget is None else f"of {run.budget:,}, "
+    seconds = run.result.get("seconds")
+    if seconds is None and np.isfinite(run.times).any():
+        seconds = float(np.nanmax(run.times))
+    tiles = [
+        ("metric queries", f"{len(run.costs):,}", f"{of}{f'{failed:,}' if failed else 'none'} failed"),
+        ("time", duration(seconds), "" if run.result else "so far"),
+    ]
+    confidence = run.accepted.get("confidence")
+    if isinstance(confidence, float):
+        tiles.append(("better in resamples", percent(confidence), f"of {number(run.accepted.get('resamples'))} paired"))
+    correlation = run.result.get("rank_correlation")
+    if isinstance(correlation, float):
+        tiles.append(("value function", f"{correlation:.2f}", "rank correlation"))
+    return f'<dl class="tiles">{"".join(_tile(*each) for each in tiles)}</dl>'
+
+
+def _tile(name: str, value: str, note: str) -> str:
+    return f"<div><dt>{safe(name)}</dt><dd>{safe(value)}<small>{safe(note)}</small></dd></div>"

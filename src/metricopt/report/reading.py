@@ -1,0 +1,187 @@
+"""From the event log of a run to its record; what is damaged or not yet there is said, not raised."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from metricopt.errors import FileFormatError
+from metricopt.events import NAME, Event, unpacked
+from metricopt.report.run import Array, Landscape, Run, Trajectories
+from metricopt.report.words import plural
+
+
+def read_run(folder: Path | str) -> Run:
+    """The run whose folder this is (or whose event log), finished, running, or damaged.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = Path(folder, NAME).write_text('{"event": "query", "stage": "start", "cost": 0.25}\\n{"eve')
+        ...     run = read_run(folder)
+        >>> run.costs.tolist(), run.missing[0]
+        ([0.25], 'The first event (settings, versions, data) is missing.')
+    """
+    path = Path(folder)
+    path = path / NAME if path.is_dir() else path
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise FileFormatError(
+            f"{path} cannot be read ({error.strerror}); expected the folder of a run with {NAME} in it: "
+            f"name the folder that the run was told to write to"
+        ) from error
+    events, damaged = _parsed(content)
+    if not events:
+        raise FileFormatError(f"{path} has no readable event; expected the event log of a run, one JSON object a line")
+    notes = [f"{plural(damaged, 'line')} of the event log could not be read."] if damaged else []
+    return run_of(events, notes=notes)
+
+
+def run_of(events: Sequence[Event], *, notes: Sequence[str] = ()) -> Run:
+    """The record of a run from its events.
+
+    Example:
+        >>> start = {"event": "start", "metric": {"name": "f1", "goal": "max"}}
+        >>> run_of([start, {"event": "query", "index": 0, "stage": "start", "cost": 0.4}]).best.tolist()
+        [0.6]
+    """
+    queries = _queries(events)
+    order = {index: place for place, index in enumerate(queries)}
+    start, result = _last(events, "start"), _last(events, "result")
+    rows = list(queries.values())
+    return Run(
+        start=start,
+        stages=tuple(str(row.get("stage", "query")) for row in rows),
+        costs=np.array([_number(row.get("cost")) for row in rows]),
+        points=_points(rows),
+        forecasts=_forecasts(events, order),
+        failures={place: str(row["failure"]) for place, row in enumerate(rows) if row.get("failure")},
+        times=np.array([_number(row.get("time")) for row in rows]) - _number(start.get("time")),
+        incumbents=tuple(order[i] for i in _indices(events) if i in order),
+        health=tuple(event for event in events if event["event"] == "health"),
+        accepted=_last(events, "accepted"),
+        test=_last(events, "test"),
+        result=result,
+        rivals={str(each.get("name")): _array(each.get("values")) for each in events if each["event"] == "rival"},
+        trajectories=_trajectories(_last(events, "trajectory")),
+        embedding=_embedding(_last(events, "embedding")),
+        unseen=_unseen(_last(events, "health")),
+        landscape=_landscape(_last(events, "landscape")),
+        proposal=_array(result["proposal"]) if "proposal" in result else None,
+        missing=(*notes, *_gaps(events, list(queries))),
+    )
+
+
+def _parsed(content: bytes) -> tuple[list[Event], int]:
+    """Readable events and how many lines were not; a last line without its end is still being written."""
+    events, damaged = [], 0
+    for line in content.split(b"\n")[:-1]:
+        try:
+            event = json.loads(line)
+        except (ValueError, RecursionError):
+            event = None
+        if isinstance(event, dict) and isinstance(event.get("event"), str):
+            events.append(event)
+        else:
+            damaged += 1
+    return events, damaged
+
+
+def _queries(events: Sequence[Event]) -> dict[int, Event]:
+    """Queries by their number, in its order; the later entry counts where a resumed run wrote one again."""
+    found: dict[int, Event] = {}
+    for event in events:
+        if event["event"] == "query":
+            index = event.get("index")
+            found[index if isinstance(index, int) else len(found)] = event
+    return dict(sorted(found.items()))
+
+
+def _last(events: Sequence[Event], kind: str) -> Mapping[str, Any]:
+    return next((event for event in reversed(events) if event["event"] == kind), {})
+
+
+def _indices(events: Sequence[Event]) -> list[int]:
+    found = [event.get("index") for event in events if event["event"] == "incumbent"]
+    return [index for index in found if isinstance(index, int)]
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else float("nan")
+
+
+def _array(data: Any) -> Array:
+    """Numbers from a list or a packed array, NaN where there is none; empty where that is not possible."""
+    try:
+        if isinstance(data, Mapping):
+            return unpacked(data).double().numpy()
+        return np.array(data, dtype=float)  # None becomes NaN
+    except (FileFormatError, TypeError, ValueError):
+        return np.zeros(0)
+
+
+def _points(rows: Sequence[Event]) -> Array:
+    """phi of every query, or none at all where one lacks it: half a picture would mislead."""
+    points = [_array(row.get("phi")) for row in rows]
+    alike = points and points[0].ndim == 1 and points[0].size and all(each.shape == points[0].shape for each in points)
+    return np.stack(points) if alike else np.zeros((0, 0))
+
+
+def _forecasts(events: Sequence[Event], order: Mapping[int, int]) -> Array:
+    rows = []
+    for event in events:
+        first, predicted = event.get("first"), _array(event.get("predicted"))
+        if event["event"] != "forecast" or not isinstance(first, int) or predicted.ndim != 1:
+            continue
+        std = _array(event.get("std"))
+        std = std if std.shape == predicted.shape else np.full(predicted.shape, np.nan)
+        rows += [
+            (order[first + i], mean, deviation)
+            for i, (mean, deviation) in enumerate(zip(predicted, std, strict=True))
+            if first + i in order
+        ]
+    return np.array(rows, dtype=float).reshape(-1, 3)
+
+
+def _trajectories(event: Mapping[str, Any]) -> Trajectories | None:
+    steps, costs, mean, std = (_array(event.get(name)) for name in ("observed_steps", "costs", "mean", "std"))
+    if not (mean.ndim == steps.ndim == 2 and costs.shape == steps.shape and std.shape == mean.shape):
+        return None
+    shared = min(len(mean), len(costs))
+    return Trajectories(steps[:shared], costs[:shared], mean[:shared], std[:shared])
+
+
+def _embedding(event: Mapping[str, Any]) -> tuple[Array, Array] | None:
+    features, costs = _array(event.get("features")), _array(event.get("costs"))
+    return (features, costs) if features.ndim == 2 and costs.shape == features.shape[:1] else None
+
+
+def _unseen(event: Mapping[str, Any]) -> tuple[Array, Array] | None:
+    predicted, costs = _array(event.get("predicted")), _array(event.get("true"))
+    return (predicted, costs) if predicted.ndim == 1 and len(costs) and predicted.shape == costs.shape else None
+
+
+def _landscape(event: Mapping[str, Any]) -> Landscape | None:
+    shares, loss = _array(event.get("shares")), _array(event.get("loss"))
+    return Landscape(shares, loss) if shares.ndim == 1 and len(shares) > 1 and shares.shape == loss.shape else None
+
+
+def _gaps(events: Sequence[Event], numbers: Sequence[int]) -> list[str]:
+    """What a whole log would have and this one lacks."""
+    kinds = {event["event"] for event in events}
+    found = []
+    if "start" not in kinds:
+        found.append("The first event (settings, versions, data) is missing.")
+    lacking = (numbers[-1] + 1 - len(numbers)) if numbers else 0
+    if lacking:
+        found.append(f"Not in the log, though later ones are: {plural(lacking, 'query', 'queries')}.")
+    if not numbers:
+        found.append("No query was answered yet.")
+    if "result" not in kinds:
+        found.append("There is no result yet: the run is going on, or it was interrupted.")
+    elif "accepted" not in kinds:
+        found.append("There is a result but no comparison on held-out data.")
+    return found

@@ -1,0 +1,173 @@
+"""What a report is made from: one run as plain numbers, whole or as far as it got."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Trajectories:
+    """Finetuning paths with the metric observed at a few steps and interpolated between them, as costs.
+
+    Attributes:
+        observed_steps: Steps at which the metric was queried, (paths, observations).
+        costs: What it answered, NaN where it failed, (paths, observations).
+        mean: Interpolated cost at every step, (paths, steps).
+        std: Its standard deviation, (paths, steps).
+    """
+
+    observed_steps: Array
+    costs: Array
+    mean: Array
+    std: Array
+
+
+@dataclass(frozen=True)
+class Landscape:
+    """The loss on the straight line from the original to the proposal.
+
+    Attributes:
+        shares: Places on the line: 0 is the original, 1 the proposal, (n,).
+        loss: The training loss there, (n,).
+    """
+
+    shares: Array
+    loss: Array
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run.
+
+    Attributes:
+        start: How it was set up.
+        stages: Stage of each query.
+        costs: Cost of each query, NaN where the metric failed, (queries,).
+        points: phi of each query, (queries, dim), or (0, 0) where they were not recorded.
+        forecasts: Query number from 0, forecast cost and its deviation (NaN where unknown) in rows, (n, 3).
+        failures: What failed queries said, by query number from 0.
+        times: Seconds from the start to each answer, NaN where unknown, (queries,).
+        incumbents: Numbers from 0 of the queries whose phi became the best point, in order.
+        health: What was said about the value function, the last word last.
+        accepted: The comparison on held-out data; empty before it was made.
+        test: Original against result on test data, used once; empty where it was not asked for.
+        result: What the run ended with; empty before its end.
+        rivals: Best value so far of other methods, in natural units, by name.
+        trajectories: Paths of the paper's first stage, if there were any.
+        embedding: Penultimate features of the value network and the costs they belong to, (n, features) and (n,).
+        unseen: Costs that a value network predicted on paths it never saw, and the true ones, (n,) each.
+        landscape: The loss between original and proposal, if it was computed.
+        proposal: phi that the search proposed in the end, (dim,), if that is known.
+        missing: Sentences about what the records lack.
+
+    Example:
+        >>> run = Run({"metric": {"name": "f1", "goal": "max"}}, stages=("start", "value"), costs=np.array([0.4, 0.3]))
+        >>> run.values.tolist(), run.best.tolist()
+        ([0.6, 0.7], [0.6, 0.7])
+    """
+
+    start: Mapping[str, Any]
+    stages: tuple[str, ...]
+    costs: Array
+    points: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    forecasts: Array = field(default_factory=lambda: np.zeros((0, 3)))
+    failures: Mapping[int, str] = field(default_factory=dict)
+    times: Array = field(default_factory=lambda: np.zeros(0))
+    incumbents: tuple[int, ...] = ()
+    health: tuple[Mapping[str, Any], ...] = ()
+    accepted: Mapping[str, Any] = field(default_factory=dict)
+    test: Mapping[str, Any] = field(default_factory=dict)
+    result: Mapping[str, Any] = field(default_factory=dict)
+    rivals: Mapping[str, Array] = field(default_factory=dict)
+    trajectories: Trajectories | None = None
+    embedding: tuple[Array, Array] | None = None
+    unseen: tuple[Array, Array] | None = None
+    landscape: Landscape | None = None
+    proposal: Array | None = None
+    missing: tuple[str, ...] = ()
+
+    @property
+    def metric(self) -> str:
+        """Name of the metric."""
+        return str(self._about_metric.get("name", "metric"))
+
+    @property
+    def goal(self) -> str:
+        """Which way is better, "max" or "min"."""
+        return "min" if self._about_metric.get("goal") == "min" else "max"
+
+    @property
+    def _about_metric(self) -> Mapping[str, Any]:
+        about = self.start.get("metric")
+        return about if isinstance(about, Mapping) else {}
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Smallest and largest value of the metric."""
+        found = self._about_metric.get("bounds")
+        if isinstance(found, list | tuple) and len(found) == 2 and all(isinstance(each, int | float) for each in found):
+            return float(found[0]), float(found[1])
+        return 0.0, 1.0
+
+    @property
+    def budget(self) -> int | None:
+        """How many queries were granted, if that is known."""
+        settings = self.start.get("settings")
+        granted = settings.get("queries") if isinstance(settings, Mapping) else None
+        return granted if isinstance(granted, int) else None
+
+    @property
+    def sign(self) -> float:
+        """1 if a larger value is better, else -1."""
+        return 1.0 if self.goal == "max" else -1.0
+
+    def natural(self, cost: Array) -> Array:
+        """Costs in the metric's natural units."""
+        low, high = self.bounds
+        return low + (high - low) * (1.0 - cost if self.goal == "max" else cost)
+
+    @property
+    def unit(self) -> float:
+        """How much one unit of cost is in natural units."""
+        low, high = self.bounds
+        return high - low
+
+    @property
+    def values(self) -> Array:
+        """The answers in natural units, NaN where the metric failed, (queries,)."""
+        return self.natural(self.costs)
+
+    @property
+    def best(self) -> Array:
+        """Best value after each query, NaN before the first answer, (queries,)."""
+        lowest = np.fmin.accumulate(self.costs) if len(self.costs) else self.costs
+        return self.natural(lowest)
+
+    @property
+    def original(self) -> float:
+        """The answer at phi = 0, or the first one where that is not known; NaN before any."""
+        known = np.flatnonzero(self.answered)
+        if not len(known):
+            return float("nan")
+        zeros = [i for i in known if len(self.points) and not self.points[i].any()]
+        return float(self.values[zeros[0] if zeros else known[0]])
+
+    @property
+    def answered(self) -> Flags:
+        """Which queries brought a number, (queries,)."""
+        return np.isfinite(self.costs)
+
+    @property
+    def path(self) -> tuple[int, ...]:
+        """Numbers of the queries that were the best so far, as recorded or else as the costs say."""
+        if self.incumbents:
+            return self.incumbents
+        lowest = np.fmin.accumulate(self.costs) if len(self.costs) else self.costs
+        earlier = np.concatenate([[np.inf], lowest[:-1]])
+        return tuple(int(i) for i in np.flatnonzero(self.costs < np.where(np.isnan(earlier), np.inf, earlier)))
