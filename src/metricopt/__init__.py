@@ -19,23 +19,31 @@ if TYPE_CHECKING:
     from metricopt import adapters, data, losses, metrics, models
     from metricopt.acceptance import Comparison
     from metricopt.adapters import ConditionalNorm, DynamicBias, FiLM, OutputAffine, adapt, merge, remove
+    from metricopt.adapters.saved import load_adapter, save_adapter
+    from metricopt.constraint import Constraint
+    from metricopt.events import read_events
     from metricopt.finetune import PAPER, Stages, finetune, learn_value_function
     from metricopt.ledger import QueryLedger
-    from metricopt.metrics import Metric
+    from metricopt.metrics import CommandMetric, HttpMetric, Metric
     from metricopt.optim.guided import MetricGuided
-    from metricopt.optimize import Result, optimize
+    from metricopt.optimize import optimize
+    from metricopt.result import Result, load_result
     from metricopt.search import Recipe
     from metricopt.task import SupervisedTask, Task
+    from metricopt.value.saved import load_value, save_value
     from metricopt.value.training import Training
 
 __version__ = "0.1.0"
 
 __all__ = [
     "PAPER",
+    "CommandMetric",
     "Comparison",
     "ConditionalNorm",
+    "Constraint",
     "DynamicBias",
     "FiLM",
+    "HttpMetric",
     "Metric",
     "MetricGuided",
     "OutputAffine",
@@ -51,24 +59,35 @@ __all__ = [
     "data",
     "finetune",
     "learn_value_function",
+    "load_adapter",
+    "load_result",
+    "load_value",
     "losses",
     "merge",
     "metrics",
     "models",
     "optimize",
+    "read_events",
     "remove",
+    "save_adapter",
+    "save_value",
 ]
 
 _HOMES = {
     "metricopt.acceptance": ("Comparison",),
     "metricopt.adapters": ("ConditionalNorm", "DynamicBias", "FiLM", "OutputAffine", "adapt", "merge", "remove"),
+    "metricopt.adapters.saved": ("load_adapter", "save_adapter"),
+    "metricopt.constraint": ("Constraint",),
+    "metricopt.events": ("read_events",),
     "metricopt.finetune": ("PAPER", "Stages", "finetune", "learn_value_function"),
     "metricopt.ledger": ("QueryLedger",),
-    "metricopt.metrics": ("Metric",),
+    "metricopt.metrics": ("CommandMetric", "HttpMetric", "Metric"),
     "metricopt.optim.guided": ("MetricGuided",),
-    "metricopt.optimize": ("Result", "optimize"),
+    "metricopt.optimize": ("optimize",),
+    "metricopt.result": ("Result", "load_result"),
     "metricopt.search": ("Recipe",),
     "metricopt.task": ("SupervisedTask", "Task"),
+    "metricopt.value.saved": ("load_value", "save_value"),
     "metricopt.value.training": ("Training",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

@@ -72,6 +72,21 @@ def as_examples(data: Any, *, name: str = "data") -> Examples:
     )
 
 
+def as_hidden(data: Any, *, name: str = "data", first: int = 0) -> Examples:
+    """Examples whose truth is known elsewhere only: inputs alone, or with targets, which become row numbers.
+
+    Example:
+        >>> as_hidden(torch.zeros(3, 2), first=10).targets
+        tensor([10, 11, 12])
+    """
+    if isinstance(data, Tensor | np.ndarray):
+        inputs, groups = _tensor(data, name), None
+    else:
+        examples = as_examples(data, name=name)
+        inputs, groups = examples.inputs, examples.groups
+    return Examples(inputs, torch.arange(first, first + len(inputs)), groups)
+
+
 def _stacked(parts: Sequence[Any], name: str, join: Any) -> Examples:
     if not parts or not isinstance(parts[0], tuple | list) or len(parts[0]) not in (2, 3):
         found = "nothing" if not parts else type(parts[0]).__name__

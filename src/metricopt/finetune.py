@@ -1,7 +1,7 @@
 """The paper's two stages, each usable alone: learn a value function, then finetune with it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 import torch
@@ -145,11 +145,26 @@ def _one_round(task: Task, tasks: int, stages: Stages, before: LearntValue | Non
     trajectory = _paths(task, tasks, stages, None if before is None else before.value, seed=seed)
     kept, unseen = _held_out(trajectory, stages.held_out)
     labelled = interpolate(kept, uncertainty=stages.uncertainty)
+    _note_paths(task, kept, labelled)
     if before is not None:
         labelled = _joined([before.labelled, labelled])
     value = fit(labelled, stages.training, generator=stream(seed, "value"))
     report = health(value, unseen.observed_phi.flatten(0, 1), unseen.costs.flatten().float())
+    task.ledger.note("health", {**asdict(report), "flat": report.flat})
     return LearntValue(value, report, trajectory, labelled)
+
+
+def _note_paths(task: Task, paths: Trajectory, labelled: LabelledTrajectory) -> None:
+    """For the report: observations, interpolation and its band along each path, which query nothing more."""
+    fields = {
+        "phi": paths.phi,
+        "loss": paths.loss,
+        "observed_steps": paths.observed_steps,
+        "costs": paths.costs,
+        "mean": labelled.mean,
+        "std": labelled.std,
+    }
+    task.ledger.note("trajectory", fields)
 
 
 def _paths(task: Task, tasks: int, stages: Stages, value: ValueFunction | None, *, seed: int) -> Trajectory:

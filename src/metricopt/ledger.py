@@ -90,6 +90,10 @@ class QueryLedger:
         """Where the answers to charged queries about phi (population, dim) are written as they come."""
         return Sheet(self, phi, stage)
 
+    def restore(self, queries: list[Query]) -> None:
+        """Take over queries of a saved ledger."""
+        self._enter(queries)
+
     def note(self, event: str, fields: Event) -> None:
         """Write an event beside the queries into the journal, if there is one."""
         if self.journal is not None:

@@ -2,98 +2,38 @@
 
 import copy
 import time
-from dataclasses import dataclass
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from metricopt.acceptance import Comparison, compare, compare_models
+from metricopt import __version__
 from metricopt.adapters import AdaptedModel, Adapter, DynamicBias, FiLM, OutputAffine, adapt
-from metricopt.data import check_apart
-from metricopt.errors import AdapterError, DataError, MetricError
-from metricopt.examples import Examples, Sampling, as_examples
+from metricopt.adapters.saved import adapter_facts
+from metricopt.constraint import Constraint
+from metricopt.errors import AdapterError, MetricFailureWarning
+from metricopt.events import Event, Listener
+from metricopt.examples import Examples, Sampling
 from metricopt.finetune import PAPER, LearntValue, finetune, learn_value_function
+from metricopt.journal import open_journal
 from metricopt.ledger import QueryLedger
-from metricopt.metrics import Metric, as_metric
+from metricopt.metrics import as_metric
 from metricopt.records import Outcome
+from metricopt.result import Result, check_phi, compare_phi, resamples_of
 from metricopt.search import Recipe, walk
 from metricopt.search.starts import loss_starts
 from metricopt.seeding import stream
 from metricopt.task import Loss, SupervisedTask
+from metricopt.three_sets import described, three_sets
 from metricopt.value.diagnostics import rank_correlation
 
+__all__ = ["Preset", "Result", "adapted", "compare_phi", "optimize", "propose"]
+
 Preset = Literal["default", "paper"]
-
-
-@dataclass(frozen=True)
-class Result:
-    """What `optimize` found.
-
-    Attributes:
-        model: The adapted model at the accepted phi; at phi = 0, the original, when nothing was accepted.
-        metric: The metric that was optimised.
-        comparison: Original against proposal on the held-out data, in the metric's natural units.
-        proposal: The phi that the search proposed, accepted or not, (dim,).
-        outcome: The same with what fewer queries would have given.
-        ledger: Every metric query.
-        seconds: Wall time.
-        rank_correlation: Of the value function's forecasts with what the metric then answered.
-    """
-
-    model: AdaptedModel
-    metric: Metric
-    comparison: Comparison
-    proposal: Tensor
-    outcome: Outcome
-    ledger: QueryLedger
-    seconds: float
-    rank_correlation: float
-
-    @property
-    def accepted(self) -> bool:
-        """Whether the proposal was better on data that were never queried."""
-        return self.comparison.accepted
-
-    def merge(self) -> nn.Module:
-        """A plain module of the original architecture with the adapter folded in."""
-        return self.model.merge()
-
-    def evaluate(self, data: Any, *, resamples: int = 500, seed: int = 0) -> Comparison:
-        """Original against result on test data, once, to report."""
-        examples = as_examples(data, name="test data")
-        pair = torch.stack([torch.zeros_like(self.model.phi), self.model.phi.detach()])
-        return compare_phi(self.model, self.metric, pair, examples, resamples=resamples, seed=seed)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The numbers as plain data for JSON; `before` and `after` are on the held-out data."""
-        held = self.comparison
-        return {
-            "metric": self.metric.name,
-            "goal": self.metric.goal,
-            "before": held.before,
-            "after": held.after if self.accepted else held.before,
-            "proposed": held.after,
-            "interval": list(held.interval),
-            "level": held.level,
-            "accepted": self.accepted,
-            "confidence": held.confidence,
-            "queries": self.ledger.used,
-            "failed_queries": self.ledger.failures,
-            "resamples": self.ledger.resamples,
-            "rank_correlation": self.rank_correlation,
-            "seconds": self.seconds,
-        }
-
-    def __str__(self) -> str:
-        held = self.comparison
-        low, high = held.interval
-        verdict = "accepted" if self.accepted else "not accepted: the original model is returned"
-        return (
-            f"{self.metric.name} ({self.metric.goal}): {held.before:.4f} -> {held.after:.4f} on {held.examples} "
-            f"held-out examples, gain {low:+.4f} .. {high:+.4f} ({held.level:.0%} interval), {verdict}; "
-            f"{self.ledger.used} metric queries, {self.seconds:.1f} s"
-        )
 
 
 def optimize(
@@ -113,6 +53,11 @@ def optimize(
     batch_size: int = 256,
     seed: int = 0,
     ledger: QueryLedger | None = None,
+    keep: Sequence[Constraint] = (),
+    run_dir: Path | str | None = None,
+    resume: bool = False,
+    watch: Sequence[Listener] = (),
+    max_failures: int | None = None,
 ) -> Result:
     """Finetune a small adapter of `net` until `metric` is better, within `queries` metric queries.
 
@@ -122,6 +67,7 @@ def optimize(
         metric: A `Metric`, the name of one, a torchmetrics object or a scikit-learn scorer.
         train: Data for the loss: (inputs, targets), a Dataset or a DataLoader.
         val: Data the metric is queried on. 40% of it is set aside to accept the result unless `holdout` is given.
+            Inputs alone do if the metric knows the truth (`hidden`).
         queries: How often the metric may be evaluated.
         holdout: Data that accept the result; never queried in the search.
         adapter: What phi modulates; by default FiLM (a dynamic bias in nets without normalisation) and the outputs.
@@ -132,10 +78,18 @@ def optimize(
         batch_size: Rows a mini-batch.
         seed: Everything random depends on it alone.
         ledger: Counts the queries; pass one with a listener to watch.
+        keep: Constraints: what must hold of other metrics, in the search and on the held-out data.
+        run_dir: Folder for the event log, which the report reads, and for the result.
+        resume: Whether a run in that folder that was killed is continued; no query is paid twice, and the result has
+            the bits of an uninterrupted run. Without it, a folder that holds a run is refused.
+        watch: Called with each event (metricopt.events) as it happens.
+        max_failures: Failed queries after which the search stops and what was found so far is judged; by default 20%
+            of the queries, and at least 10.
 
     Example:
         >>> from sklearn.metrics import f1_score
         >>> from metricopt.losses import cross_entropy
+        >>> from metricopt.metrics import Metric
         >>> draw = torch.Generator().manual_seed(0)
         >>> x = torch.randn(1500, 4, generator=draw)
         >>> y = (x[:, 0] + 0.5 * torch.randn(1500, generator=draw) > 1).long()
@@ -145,14 +99,13 @@ def optimize(
         >>> result.accepted, result.ledger.used
         (True, 40)
     """
-    began = time.perf_counter()
-    metric = as_metric(metric)
-    sets = _three_sets(train, val, holdout, seed)
+    began, metric = time.perf_counter(), as_metric(metric)
+    sets = three_sets(train, val, holdout, seed=seed, hidden=metric.hidden)
     ledger = QueryLedger() if ledger is None else ledger
     ledger.budget = queries
-    model = adapted(net, adapter, example=sets["train"].inputs[:2], seed=seed)
+    ledger.max_failures = max(10, queries // 5) if max_failures is None else max_failures
     task = SupervisedTask(
-        model,
+        adapted(net, adapter, example=sets["train"].inputs[:2], seed=seed),
         loss=loss,
         metric=metric,
         train=sets["train"],
@@ -160,23 +113,78 @@ def optimize(
         ledger=ledger,
         batch_size=batch_size,
         sampling=sampling,
-        labels_visible=learn_from_val,
+        labels_visible=learn_from_val and not metric.hidden,
+        keep=keep,
     )
-    outcome, correlation = propose(task, queries=queries, preset=preset, recipe=recipe, seed=seed)
+    recipe = Recipe() if recipe is None else recipe
+    settings = {
+        "queries": queries,
+        "seed": seed,
+        "preset": preset,
+        "recipe": asdict(recipe),
+        "max_failures": ledger.max_failures,
+    }
+    folder = None if run_dir is None else Path(run_dir)
+    with open_journal(folder, _start(task, settings, sets), resume=resume, listeners=watch) as ledger.journal:
+        try:
+            outcome, correlation = propose(task, queries=queries, preset=preset, recipe=recipe, seed=seed)
+            result = _judged(task, sets["holdout"], outcome, correlation, seed=seed, began=began)
+            if folder is not None:
+                result.save(folder)
+        finally:
+            ledger.journal = None
+    return result
+
+
+def _start(task: SupervisedTask, settings: Event, sets: dict[str, Examples]) -> Event:
+    """What a run is determined by; one that differs in any of it is another run."""
+    metric = task.metric
+    return {
+        "settings": {
+            **settings,
+            "loss": getattr(task.loss_function, "__name__", type(task.loss_function).__name__),
+            "sampling": task.sampling,
+            "batch_size": task.batch_size,
+            "learn_from_val": task.labels_visible,
+        },
+        "metric": {"name": metric.name, "goal": metric.goal, "on": metric.on, "bounds": list(metric.bounds)},
+        "constraints": [{"text": each.text, "confidence": each.confidence} for each in task.keep],
+        "model": {**adapter_facts(task.model), "dim": task.dim},
+        "data": described(sets),
+        "versions": {"metricopt": __version__, "torch": torch.__version__},
+    }
+
+
+def _judged(
+    task: SupervisedTask, held_out: Examples, outcome: Outcome, correlation: float, *, seed: int, began: float
+) -> Result:
+    """The proposal on data that were never queried, and the model that follows from it."""
+    model, ledger = task.model, task.ledger
     pair = torch.stack([torch.zeros_like(outcome.phi), outcome.phi])
-    comparison = compare_phi(model, metric, pair, sets["holdout"], seed=seed)
-    ledger.resamples += 2 * comparison.resamples
-    model.phi.data.copy_(outcome.phi if comparison.accepted else torch.zeros_like(outcome.phi))
-    return Result(
+    comparison = compare_phi(model, task.metric, pair, held_out, seed=seed)
+    kept = tuple(check_phi(model, constraint, pair, held_out, seed=seed) for constraint in task.keep)
+    ledger.resamples += 2 * (resamples_of(task.metric) + 1)
+    ledger.checks += sum(resamples_of(constraint.metric) + 2 for constraint in task.keep)
+    stopped = ledger.stopped
+    if stopped:
+        warnings.warn(f"the search ended early: {stopped}", MetricFailureWarning, stacklevel=3)
+    result = Result(
         model=model,
-        metric=metric,
+        metric=task.metric,
         comparison=comparison,
         proposal=outcome.phi,
         outcome=outcome,
         ledger=ledger,
         seconds=time.perf_counter() - began,
         rank_correlation=correlation,
+        kept=kept,
+        stopped=stopped,
     )
+    model.phi.data.copy_(outcome.phi if result.accepted else torch.zeros_like(outcome.phi))
+    constraints = [asdict(each) for each in kept]
+    ledger.note("accepted", {**asdict(comparison), "accepted": result.accepted, "constraints": constraints})
+    ledger.note("result", {**result.to_dict(), "proposal": outcome.phi, "phi": model.phi})
+    return result
 
 
 def propose(
@@ -188,7 +196,6 @@ def propose(
     recipe = Recipe() if recipe is None else recipe
     starts = loss_starts(task, steps=recipe.start_steps, lr=recipe.start_lr, generator=stream(seed, "starts"))
     found = walk(task, queries=queries, seed=seed, starts=starts, recipe=recipe)
-    _check_first_answer(task)
     return found.outcome, rank_correlation(*torch.tensor(found.forecasts).reshape(-1, 2).T)
 
 
@@ -210,51 +217,3 @@ def adapted(net: nn.Module, adapter: Adapter | None, *, example: Tensor, seed: i
         return adapt(net, FiLM(dim=32) + OutputAffine(), seed=seed, example=example)
     except AdapterError:
         return adapt(net, DynamicBias(dim=16) + OutputAffine(), seed=seed, example=example)
-
-
-def compare_phi(
-    model: AdaptedModel, metric: Metric, pair: Tensor, examples: Examples, *, resamples: int = 500, seed: int = 0
-) -> Comparison:
-    """Two phi (2, dim) of one model on the same examples."""
-    generator = stream(seed, "compare")
-    if metric.on == "model":
-        models = (_at(model, pair[0]), _at(model, pair[1]))
-        return compare_models(metric, models, examples, generator=generator)
-    with torch.no_grad():
-        before, after = (model.outputs(phi[None], examples.inputs)[0] for phi in pair)
-    return compare(metric, (before, after), examples, resamples=resamples, generator=generator)
-
-
-def _at(model: AdaptedModel, phi: Tensor) -> AdaptedModel:
-    model = copy.deepcopy(model)
-    model.phi.data.copy_(phi)
-    return model
-
-
-def _three_sets(train: Any, val: Any, holdout: Any, seed: int) -> dict[str, Examples]:
-    """Training, search and acceptance data, apart from each other."""
-    sets = {"train": as_examples(train, name="train"), "val": as_examples(val, name="val")}
-    if holdout is None:
-        sets["val"], sets["holdout"] = _cut(sets["val"], seed)
-        check_apart({"train": _plain(sets["train"]), "val": _plain(sets["val"])})
-    else:
-        sets["holdout"] = as_examples(holdout, name="holdout")
-        check_apart({name: _plain(examples) for name, examples in sets.items()})
-    return sets
-
-
-def _cut(val: Examples, seed: int, *, share: float = 0.4) -> tuple[Examples, Examples]:
-    if len(val) < 20:
-        raise DataError(f"val has {len(val)} rows; expected at least 20, or a holdout of its own: pass more rows")
-    order = torch.randperm(len(val), generator=stream(seed, "holdout"))
-    cut = len(val) - round(share * len(val))
-    return val.rows(order[:cut]), val.rows(order[cut:])
-
-
-def _plain(examples: Examples) -> tuple[Tensor, Tensor]:
-    return examples.inputs, examples.targets
-
-
-def _check_first_answer(task: SupervisedTask) -> None:
-    if task.ledger.queries and task.ledger.failures == len(task.ledger.queries):
-        raise MetricError(f"metric {task.metric.name!r} answered none of {task.ledger.used} queries; see the warnings")

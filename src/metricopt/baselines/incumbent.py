@@ -49,8 +49,8 @@ class Incumbent:
 
     @property
     def left(self) -> int:
-        """Queries left."""
-        return self._queries - self.used
+        """Queries left; none once the metric has failed too often."""
+        return 0 if self._task.ledger.stopped else self._queries - self.used
 
     def observe(self, phi: Tensor) -> Tensor:
         """Costs of as many of the vectors (population, dim) as there are queries for; failures count as worst."""

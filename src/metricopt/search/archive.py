@@ -28,8 +28,8 @@ class Archive:
 
     @property
     def left(self) -> int:
-        """Queries not yet made."""
-        return self.queries - len(self.costs)
+        """Queries not yet made; none once the metric has failed too often."""
+        return 0 if self.task.ledger.stopped else self.queries - len(self.costs)
 
     def observe(self, points: Tensor, *, stage: str) -> None:
         """Query as many of the points as the limit allows, all in one call."""
@@ -55,6 +55,8 @@ class Archive:
         gain = self._returned_cost - self.best_cost
         if gain == float("inf") or not self.caution or gain > self.caution * self.task.doubt(self.best, self._returned):
             self._returned, self._returned_cost = self.best, self.best_cost
+            fields = {"index": len(self.task.ledger.queries) - 1, "phi": self.best, "cost": self.best_cost}
+            self.task.ledger.note("incumbent", fields)
 
     def known(self) -> tuple[Tensor, Tensor]:
         """Points and costs of the queries that were answered."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from metricopt.errors import BudgetError
+from metricopt.errors import BudgetError, MetricError
 from metricopt.records import Outcome
 from metricopt.search.archive import Archive
 from metricopt.search.arms import Arm, ShiftArm, ValueArm
@@ -43,7 +43,8 @@ def walk(task: Task, *, queries: int, seed: int, starts: Tensor, recipe: Recipe 
         raise BudgetError(f"the search was given {queries} metric queries; expected at least 1")
     archive = Archive(task, queries, caution=recipe.caution)
     landmarks = torch.cat([torch.zeros(1, task.dim), starts]) if recipe.starts else torch.zeros(1, task.dim)
-    for landmark in landmarks:
+    _check_answers(archive)
+    for landmark in landmarks[1:]:
         archive.observe(landmark[None], stage="start")
     value = ValueArm(task, recipe, landmarks=landmarks, generator=stream(seed, "value arm"))
     arms: list[Arm] = [value]
@@ -51,6 +52,20 @@ def walk(task: Task, *, queries: int, seed: int, starts: Tensor, recipe: Recipe 
         arms.insert(0, ShiftArm(task.shift_coordinates))
     _spend(archive, arms, explore=recipe.explore, generator=stream(seed, "arms"))
     return Walk(archive.outcome(), tuple(value.forecasts))
+
+
+def _check_answers(archive: Archive) -> None:
+    """Query phi = 0, twice if need be: a metric that cannot judge the original model would waste every query."""
+    origin = torch.zeros(1, archive.task.dim)
+    archive.observe(origin, stage="start")
+    if bool(archive.costs.isnan().all()):
+        archive.observe(origin, stage="retry")
+    if bool(archive.costs.isnan().all()):
+        why = archive.task.ledger.queries[-1].failure or "no reason given"
+        raise MetricError(
+            f"the metric failed at phi = 0, the original model, {len(archive.costs)} times of {len(archive.costs)}; "
+            f"expected a number: {why}"
+        )
 
 
 def _spend(archive: Archive, arms: list[Arm], *, explore: float, generator: torch.Generator) -> None:
