@@ -55,9 +55,9 @@ def plot_gains(rows: Sequence[Row], path: Path) -> None:
         metric = next(row["metric"] for row in rows if row["problem"] == problem)
         axes.set_title(f"{problem}\n{metric}, {_KINDS[kinds[kind]]}", fontsize=8)
     figure.supxlabel("metric queries", fontsize=9)
-    figure.supylabel("gain on test data over the pre-trained model, points (up is better)", fontsize=9)
+    figure.supylabel("gain on test data over the\npre-trained model, points", fontsize=9)
     handles = _legend(figure)
-    figure.legend(*handles, loc="outside upper center", ncols=min(5, len(handles[0])), fontsize=8, frameon=False)
+    figure.legend(*handles, loc="outside upper center", ncols=max(1, columns), fontsize=8, frameon=False)
     figure.savefig(path, dpi=150)
 
 
