@@ -56,6 +56,8 @@ class ChannelModulation(Modulation):
         ('1',)
     """
 
+    reads_inputs = False
+
     def __init__(self, sites: tuple[Site, ...], scale: ChannelMap | None, shift: ChannelMap) -> None:
         super().__init__()
         self.dim = shift.matrix.shape[1]
@@ -66,7 +68,7 @@ class ChannelModulation(Modulation):
 
     def hooks(self, phi: Tensor) -> dict[str, Hook]:
         """For each layer the affine map of its output."""
-        return {name: partial(_affine_hook, affine, self.axes[name]) for name, affine in self._affines(phi).items()}
+        return {name: partial(_affine_hook, affine, self.axes[name]) for name, affine in self.affines(phi).items()}
 
     def on_output(self, phi: Tensor, output: Any) -> Any:  # noqa: ARG002
         """The output as it is."""
@@ -74,10 +76,11 @@ class ChannelModulation(Modulation):
 
     def fold(self, phi: Tensor, net: nn.Module) -> None:
         """Scale and shift the last thing each layer does."""
-        for name, affine in self._affines(phi).items():
+        for name, affine in self.affines(phi).items():
             fold_affine(net.get_submodule(name), affine)
 
-    def _affines(self, phi: Tensor) -> dict[str, Affine]:
+    def affines(self, phi: Tensor) -> dict[str, Affine]:
+        """For each layer, by name, the scales and shifts of its channels at `phi` (dim,)."""
         shifts = self.shift(phi)
         scales = {name: torch.zeros_like(b) for name, b in shifts.items()} if self.scale is None else self.scale(phi)
         return {name: Affine(scales[name], shifts[name]) for name in self.layers}

@@ -14,7 +14,7 @@ from metricopt.adapters.folding import check_same, folded
 from metricopt.adapters.freezing import Flags, freeze, placement, release
 from metricopt.adapters.inputs import Inputs, call, each, tensors_of
 from metricopt.adapters.layers import survey
-from metricopt.adapters.population import all_at_once, check_population, one_by_one
+from metricopt.adapters.population import Population, check_population
 from metricopt.adapters.spec import Adapter, Hook, Modulation
 from metricopt.errors import AdapterError
 from metricopt.seeding import stream
@@ -71,12 +71,12 @@ class AdaptedModel(nn.Module):
     @property
     def layers(self) -> tuple[str, ...]:
         """Names of the layers whose outputs depend on phi."""
-        return tuple(dict.fromkeys(name for part, _ in self._parts() for name in part.layers))
+        return tuple(dict.fromkeys(name for part, _ in self.parts() for name in part.layers))
 
     @property
     def shift_coordinates(self) -> slice | None:
         """Coordinates of phi that are added to the outputs, one per output unit, if the adapter has such."""
-        for part, own in self._parts():
+        for part, own in self.parts():
             if part.shifts is not None:
                 return slice(own.start + part.shifts.start, own.start + part.shifts.stop)
         return None
@@ -108,18 +108,11 @@ class AdaptedModel(nn.Module):
         """
         check_population(phi, inputs, dim=self.dim, paired=paired)
         self._check_device(inputs)
-        phi = phi.to(self.phi)
-        if self._vectorises:
-            try:
-                return all_at_once(self._tensor_at, phi, inputs, paired=paired)
-            except AdapterError:
-                raise
-            except (RuntimeError, ValueError):
-                # Data-dependent control flow, .item() and the like; an error of the network itself comes again here.
-                result = one_by_one(self._tensor_at, phi, inputs, paired=paired)
-                self._vectorises = False
-                return result
-        return one_by_one(self._tensor_at, phi, inputs, paired=paired)
+        several = Population(self._tensor_at)
+        several.vectorises = self._vectorises
+        outputs = several(phi.to(self.phi), inputs, paired=paired)
+        self._vectorises = several.vectorises
+        return outputs
 
     @contextmanager
     def modulating(self, phi: Tensor) -> Iterator[set[str]]:
@@ -141,11 +134,11 @@ class AdaptedModel(nn.Module):
         called: set[str] = set()
         handles = []
         try:
-            for part, own in self._parts():
+            for part, own in self.parts():
                 for name, hook in part.hooks(phi[own]).items():
                     noted = partial(_note, called, name, hook)
                     handles.append(self.net.get_submodule(name).register_forward_hook(noted))
-            with _ordinary_attention(self._has_attention):
+            with self.ordinary_attention():
                 yield called
         finally:
             for handle in handles:
@@ -165,7 +158,7 @@ class AdaptedModel(nn.Module):
             >>> torch.allclose(model.merge()(torch.ones(2, 4)), model(torch.ones(2, 4)))
             True
         """
-        net = folded(self.net, [(part, self.phi.detach()[own]) for part, own in self._parts()], self._flags)
+        net = folded(self.net, [(part, self.phi.detach()[own]) for part, own in self.parts()], self._flags)
         check = self._check if example is None else example
         if check is not None:
             check = each(lambda tensor: tensor.to(self.phi.device), check)
@@ -195,13 +188,26 @@ class AdaptedModel(nn.Module):
         """Short hash of the network and of the adapter without its phi: equal only for the same function of phi."""
         return fingerprint(self.net, self.modulations, self.spec_dict())
 
-    def _parts(self) -> list[tuple[Modulation, slice]]:
+    def parts(self) -> list[tuple[Modulation, slice]]:
+        """The adapter's parts as bound to the network, each with its coordinates of phi."""
         return list(zip(self.modulations, self._slices, strict=True))  # pyright: ignore[reportReturnType]
+
+    @contextmanager
+    def ordinary_attention(self) -> Iterator[None]:
+        """Without torch's fused inference path, which bypasses the hooks of the layers inside and has no vmap rule."""
+        before = torch.backends.mha.get_fastpath_enabled()
+        if self._has_attention:
+            torch.backends.mha.set_fastpath_enabled(False)
+        try:
+            yield
+        finally:
+            if self._has_attention:
+                torch.backends.mha.set_fastpath_enabled(before)
 
     def _at(self, phi: Tensor, inputs: Inputs) -> Any:
         with self.modulating(phi) as called:
             output = call(self.net, inputs)
-        for part, own in self._parts():
+        for part, own in self.parts():
             if part.layers and called.isdisjoint(part.layers):
                 raise AdapterError(
                     f"the network never called {part.layers[0]!r} or any other layer the adapter is bound to, so phi "
@@ -287,16 +293,3 @@ def merge(model: AdaptedModel, example: Inputs | None = None) -> nn.Module:
 def _note(called: set[str], name: str, hook: Hook, layer: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor:
     called.add(name)
     return hook(layer, inputs, output)
-
-
-@contextmanager
-def _ordinary_attention(needed: bool) -> Iterator[None]:
-    """Without torch's fused inference path, which bypasses the hooks of the layers inside and has no vmap rule."""
-    before = torch.backends.mha.get_fastpath_enabled()
-    if needed:
-        torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        yield
-    finally:
-        if needed:
-            torch.backends.mha.set_fastpath_enabled(before)

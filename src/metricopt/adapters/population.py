@@ -1,6 +1,7 @@
 """One function of phi evaluated for a population of vectors: by vmap, or by a loop where vmap cannot go."""
 
 from collections.abc import Callable
+from typing import final
 
 import torch
 from torch import Tensor
@@ -11,6 +12,39 @@ from metricopt.adapters.inputs import Inputs, each, tensors_of
 from metricopt.errors import AdapterError
 
 At = Callable[[Tensor, Inputs], Tensor]
+
+
+@final
+class Population:
+    """A function of one phi as a function of many, vectorised as long as that works.
+
+    Args:
+        at: The function: outputs at phi (dim,) for inputs (n, ...).
+
+    Example:
+        >>> several = Population(lambda phi, x: phi.sum() * x)
+        >>> several(torch.ones(3, 2), torch.ones(4), paired=False).shape, several.vectorises
+        (torch.Size([3, 4]), True)
+    """
+
+    def __init__(self, at: At) -> None:
+        self.vectorises = True
+        self._at = at
+
+    def __call__(self, phi: Tensor, inputs: Inputs, *, paired: bool) -> Tensor:
+        """Outputs at each row of phi, (population, n, ...)."""
+        # For a population of one, vmap's own work would be half of a step of a small network.
+        if not self.vectorises or len(phi) == 1:
+            return one_by_one(self._at, phi, inputs, paired=paired)
+        try:
+            return all_at_once(self._at, phi, inputs, paired=paired)
+        except AdapterError:
+            raise
+        except (RuntimeError, ValueError):
+            # Data-dependent control flow, .item() and the like; an error of the network itself comes again here.
+            result = one_by_one(self._at, phi, inputs, paired=paired)
+            self.vectorises = False
+            return result
 
 
 def all_at_once(at: At, phi: Tensor, inputs: Inputs, *, paired: bool) -> Tensor:
@@ -36,7 +70,8 @@ def one_by_one(at: At, phi: Tensor, inputs: Inputs, *, paired: bool) -> Tensor:
         torch.Size([3, 4])
     """
     batches = [each(lambda tensor, i=i: tensor[i], inputs) if paired else inputs for i in range(len(phi))]
-    return torch.stack([at(member, batch) for member, batch in zip(phi, batches, strict=True)])
+    members = [at(member, batch) for member, batch in zip(phi, batches, strict=True)]
+    return members[0].unsqueeze(0) if len(members) == 1 else torch.stack(members)
 
 
 def check_population(phi: Tensor, inputs: Inputs, *, dim: int, paired: bool) -> None:

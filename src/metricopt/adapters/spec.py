@@ -21,11 +21,13 @@ class Modulation(nn.Module, ABC):
         dim: Number of coordinates of its part of phi.
         layers: Names of the layers it acts on; none if it acts on the network's output.
         shifts: Which of its coordinates are added to the outputs, one each, if any are.
+        reads_inputs: Whether its hooks look at the inputs of their layers; otherwise at the outputs alone.
     """
 
     dim: int
     layers: tuple[str, ...] = ()
     shifts: slice | None = None
+    reads_inputs: bool = True
 
     @abstractmethod
     def hooks(self, phi: Tensor) -> dict[str, Hook]:
