@@ -149,8 +149,12 @@ def _one_round(task: Task, tasks: int, stages: Stages, before: LearntValue | Non
     if before is not None:
         labelled = _joined([before.labelled, labelled])
     value = fit(labelled, stages.training, generator=stream(seed, "value"))
-    report = health(value, unseen.observed_phi.flatten(0, 1), unseen.costs.flatten().float())
-    task.ledger.note("health", {**asdict(report), "flat": report.flat})
+    phi, costs = unseen.observed_phi.flatten(0, 1), unseen.costs.flatten().float()
+    report = health(value, phi, costs)
+    with torch.no_grad():
+        task.ledger.note("health", {**asdict(report), "flat": report.flat, "predicted": value(phi), "true": costs})
+        features = value.embed(trajectory.observed_phi.flatten(0, 1))[0]  # of the first member
+        task.ledger.note("embedding", {"features": features, "costs": trajectory.costs.flatten()})
     return LearntValue(value, report, trajectory, labelled)
 
 

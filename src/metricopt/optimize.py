@@ -4,7 +4,7 @@ import copy
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,14 +16,15 @@ from metricopt.adapters import AdaptedModel, Adapter, DynamicBias, FiLM, OutputA
 from metricopt.adapters.saved import adapter_facts
 from metricopt.constraint import Constraint
 from metricopt.errors import AdapterError, MetricFailureWarning
-from metricopt.events import Event, Listener
+from metricopt.events import NAME, Event, Listener, read_events
 from metricopt.examples import Examples, Sampling
 from metricopt.finetune import PAPER, LearntValue, finetune, learn_value_function
 from metricopt.journal import open_journal
 from metricopt.ledger import QueryLedger
+from metricopt.loss_line import loss_line
 from metricopt.metrics import as_metric
 from metricopt.records import Outcome
-from metricopt.result import Result, check_phi, compare_phi, resamples_of
+from metricopt.result import Result, changes_at, check_phi, compare_phi, resamples_of
 from metricopt.search import Recipe, walk
 from metricopt.search.starts import loss_starts
 from metricopt.seeding import stream
@@ -125,7 +126,9 @@ def optimize(
         "max_failures": ledger.max_failures,
     }
     folder = None if run_dir is None else Path(run_dir)
-    with open_journal(folder, _start(task, settings, sets), resume=resume, listeners=watch) as ledger.journal:
+    heard: list[Event] = []
+    listeners = (*watch, heard.append)
+    with open_journal(folder, _start(task, settings, sets), resume=resume, listeners=listeners) as ledger.journal:
         try:
             outcome, correlation = propose(task, queries=queries, preset=preset, recipe=recipe, seed=seed)
             result = _judged(task, sets["holdout"], outcome, correlation, seed=seed, began=began)
@@ -133,7 +136,7 @@ def optimize(
                 result.save(folder)
         finally:
             ledger.journal = None
-    return result
+    return replace(result, events=tuple(heard if folder is None else read_events(folder / NAME)))
 
 
 def _start(task: SupervisedTask, settings: Event, sets: dict[str, Examples]) -> Event:
@@ -182,7 +185,9 @@ def _judged(
     )
     model.phi.data.copy_(outcome.phi if result.accepted else torch.zeros_like(outcome.phi))
     constraints = [asdict(each) for each in kept]
-    ledger.note("accepted", {**asdict(comparison), "accepted": result.accepted, "constraints": constraints})
+    accepted = {**asdict(comparison), "accepted": result.accepted, "constraints": constraints}
+    ledger.note("accepted", {**accepted, "changes": changes_at(model, task.metric, pair, held_out)})
+    ledger.note("landscape", loss_line(task, outcome.phi))
     ledger.note("result", {**result.to_dict(), "proposal": outcome.phi, "phi": model.phi})
     return result
 

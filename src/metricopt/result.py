@@ -2,7 +2,7 @@
 
 import copy
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,10 @@ from torch import Tensor, nn
 from metricopt.acceptance import Comparison, Kept, check_kept, compare, compare_models
 from metricopt.adapters import AdaptedModel
 from metricopt.adapters.saved import adapter_facts, restored
+from metricopt.changes import label_changes
 from metricopt.constraint import Constraint
 from metricopt.errors import FileFormatError
+from metricopt.events import Event
 from metricopt.examples import Examples, as_examples
 from metricopt.files import Saved, load, save
 from metricopt.ledger import Query, QueryLedger
@@ -40,6 +42,7 @@ class Result:
         rank_correlation: Of the value function's forecasts with what the metric then answered.
         kept: The constraints on the held-out data.
         stopped: Why the search ended before its queries were spent; empty if it did not.
+        events: What happened (metricopt.events), for the report; empty in a result that was loaded.
     """
 
     model: AdaptedModel
@@ -52,6 +55,7 @@ class Result:
     rank_correlation: float
     kept: tuple[Kept, ...] = ()
     stopped: str = ""
+    events: tuple[Event, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def accepted(self) -> bool:
@@ -67,6 +71,13 @@ class Result:
         examples = as_examples(data, name="test data")
         pair = torch.stack([torch.zeros_like(self.model.phi), self.model.phi.detach()])
         return compare_phi(self.model, self.metric, pair, examples, resamples=resamples, seed=seed)
+
+    def report(self, path: Path | str) -> Path:
+        """Write one self-contained HTML page about the run; a result that was loaded has no phi of its queries."""
+        # Imported here: most results are never drawn.
+        from metricopt.report import run_of, write_report
+
+        return write_report(run_of(self.events or _events(self)), path)
 
     def save(self, folder: Path | str) -> None:
         """Write everything but network and metric into a folder; `load_result` reads it back."""
@@ -195,6 +206,27 @@ def _at(model: AdaptedModel, phi: Tensor) -> AdaptedModel:
     model = copy.deepcopy(model)
     model.phi.data.copy_(phi)
     return model
+
+
+def changes_at(model: AdaptedModel, metric: Metric, pair: Tensor, examples: Examples) -> dict[str, Any]:
+    """Which examples the second of two phi (2, dim) gets right or wrong that the first did not, by class.
+
+    Nothing where outputs are no predictions of classes or the true classes are not known here.
+    """
+    if metric.hidden or metric.on in ("model", "embeddings"):
+        return {}
+    return label_changes(_both(model, pair, examples), examples.targets)
+
+
+def _events(result: Result) -> tuple[Event, ...]:
+    """The events that a result remembers by itself."""
+    metric, held = result.metric, asdict(result.comparison)
+    about = {"name": metric.name, "goal": metric.goal, "on": metric.on, "bounds": list(metric.bounds)}
+    start = {"event": "start", "metric": about, "settings": {"queries": result.ledger.budget}}
+    queries = [{"event": "query", **asdict(query)} for query in result.ledger.queries]
+    constraints = [asdict(kept) for kept in result.kept]
+    accepted = {"event": "accepted", **held, "accepted": result.accepted, "constraints": constraints}
+    return (start, *queries, accepted, {"event": "result", **result.to_dict(), "proposal": result.proposal})
 
 
 def _facts(result: Result) -> dict[str, Any]:

@@ -44,6 +44,12 @@ def verdict_of(run: Run) -> tuple[str, str]:
     found = run.accepted
     if not found:
         return _unfinished(run)
+    kind, said = _judged(found)
+    early = run.result.get("stopped")
+    return kind, f"{said} The search ended early: {early}." if early else said
+
+
+def _judged(found: Mapping[str, Any]) -> tuple[str, str]:
     low, high = _interval(found)
     level = percent(float(found.get("level", 0.9)))
     examples = found.get("examples")
@@ -54,7 +60,7 @@ def verdict_of(run: Run) -> tuple[str, str]:
             f"interval of the gain ({signed(low)} to {signed(high)}) lies above zero.{_kept(found)}"
         )
     if low is not None and low > 0:
-        why = "it is better, but a constraint is broken there"
+        why = "it is better, but a constraint does not surely hold"
     elif high is not None and high < 0:
         why = f"it is worse ({level} interval of the gain {signed(low)} to {signed(high)})"
     else:
@@ -103,10 +109,10 @@ def _kept(found: Mapping[str, Any]) -> str:
 
 
 def _constraint(row: Mapping[str, Any]) -> str:
-    bound = "at least" if row.get("at_least") is not None else "at most"
-    limit = row.get("at_least") if row.get("at_least") is not None else row.get("at_most")
-    name = row.get("metric", row.get("name", "metric"))
-    return f"{name} {number(row.get('value', row.get('after')))} ({bound} {number(limit)})"
+    kept = "kept" if row.get("holds") else "not surely kept"
+    sure = row.get("confidence")
+    bound = f", {percent(sure)} bound {number(row.get('bound'))}" if isinstance(sure, float) else ""
+    return f"{row.get('text')} is {kept} (value {number(row.get('after'))}{bound})"
 
 
 def _gain(run: Run) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from metricopt.errors import FileFormatError
 from metricopt.events import NAME, Event, unpacked
@@ -59,8 +60,9 @@ def run_of(events: Sequence[Event], *, notes: Sequence[str] = ()) -> Run:
         points=_points(rows),
         forecasts=_forecasts(events, order),
         failures={place: str(row["failure"]) for place, row in enumerate(rows) if row.get("failure")},
+        violations=np.array([np.nan_to_num(_number(row.get("violation", 0.0))) for row in rows]),
         times=np.array([_number(row.get("time")) for row in rows]) - _number(start.get("time")),
-        incumbents=tuple(order[i] for i in _indices(events) if i in order),
+        incumbents=tuple(order[i] for i in _incumbents(events, queries) if i in order),
         health=tuple(event for event in events if event["event"] == "health"),
         accepted=_last(events, "accepted"),
         test=_last(events, "test"),
@@ -104,9 +106,16 @@ def _last(events: Sequence[Event], kind: str) -> Mapping[str, Any]:
     return next((event for event in reversed(events) if event["event"] == kind), {})
 
 
-def _indices(events: Sequence[Event]) -> list[int]:
-    found = [event.get("index") for event in events if event["event"] == "incumbent"]
-    return [index for index in found if isinstance(index, int)]
+def _incumbents(events: Sequence[Event], queries: Mapping[int, Event]) -> list[int]:
+    """Numbers of the queries that became the best point; an entry is made after a batch, of which one is meant."""
+    found = []
+    for event in events:
+        last = event.get("index")
+        if event["event"] == "incumbent" and isinstance(last, int):
+            phi = _array(event.get("phi"))
+            batch = [i for i in range(last, max(last - 50, -1), -1) if i in queries]
+            found.append(next((i for i in batch if np.array_equal(_array(queries[i].get("phi")), phi)), last))
+    return found
 
 
 def _number(value: Any) -> float:
@@ -116,6 +125,8 @@ def _number(value: Any) -> float:
 def _array(data: Any) -> Array:
     """Numbers from a list or a packed array, NaN where there is none; empty where that is not possible."""
     try:
+        if isinstance(data, Tensor):
+            return data.detach().cpu().double().numpy()
         if isinstance(data, Mapping):
             return unpacked(data).double().numpy()
         return np.array(data, dtype=float)  # None becomes NaN
@@ -150,8 +161,10 @@ def _trajectories(event: Mapping[str, Any]) -> Trajectories | None:
     steps, costs, mean, std = (_array(event.get(name)) for name in ("observed_steps", "costs", "mean", "std"))
     if not (mean.ndim == steps.ndim == 2 and costs.shape == steps.shape and std.shape == mean.shape):
         return None
-    shared = min(len(mean), len(costs))
-    return Trajectories(steps[:shared], costs[:shared], mean[:shared], std[:shared])
+    usable = np.isfinite(costs).sum(1) >= 2  # the others were not interpolated
+    if usable.sum() != len(mean):
+        return None
+    return Trajectories(steps[usable], costs[usable], mean, std)
 
 
 def _embedding(event: Mapping[str, Any]) -> tuple[Array, Array] | None:

@@ -52,6 +52,7 @@ class Run:
         points: phi of each query, (queries, dim), or (0, 0) where they were not recorded.
         forecasts: Query number from 0, forecast cost and its deviation (NaN where unknown) in rows, (n, 3).
         failures: What failed queries said, by query number from 0.
+        violations: By how much each query breaks the constraints, 0 where it keeps them, (queries,).
         times: Seconds from the start to each answer, NaN where unknown, (queries,).
         incumbents: Numbers from 0 of the queries whose phi became the best point, in order.
         health: What was said about the value function, the last word last.
@@ -78,6 +79,7 @@ class Run:
     points: Array = field(default_factory=lambda: np.zeros((0, 0)))
     forecasts: Array = field(default_factory=lambda: np.zeros((0, 3)))
     failures: Mapping[int, str] = field(default_factory=dict)
+    violations: Array = field(default_factory=lambda: np.zeros(0))
     times: Array = field(default_factory=lambda: np.zeros(0))
     incumbents: tuple[int, ...] = ()
     health: tuple[Mapping[str, Any], ...] = ()
@@ -145,9 +147,18 @@ class Run:
 
     @property
     def best(self) -> Array:
-        """Best value after each query, NaN before the first answer, (queries,)."""
-        lowest = np.fmin.accumulate(self.costs) if len(self.costs) else self.costs
-        return self.natural(lowest)
+        """Best value that keeps the constraints after each query, NaN before the first one, (queries,)."""
+        return self.natural(self._lowest)
+
+    @property
+    def _lowest(self) -> Array:
+        allowed = np.where(self.broken, np.nan, self.costs)
+        return np.fmin.accumulate(allowed) if len(allowed) else allowed
+
+    @property
+    def broken(self) -> Flags:
+        """Which queries break a constraint, (queries,)."""
+        return self.violations > 0 if len(self.violations) else np.zeros(len(self.costs), dtype=bool)
 
     @property
     def original(self) -> float:
@@ -168,6 +179,5 @@ class Run:
         """Numbers of the queries that were the best so far, as recorded or else as the costs say."""
         if self.incumbents:
             return self.incumbents
-        lowest = np.fmin.accumulate(self.costs) if len(self.costs) else self.costs
-        earlier = np.concatenate([[np.inf], lowest[:-1]])
-        return tuple(int(i) for i in np.flatnonzero(self.costs < np.where(np.isnan(earlier), np.inf, earlier)))
+        earlier = np.concatenate([[np.inf], np.nan_to_num(self._lowest, nan=np.inf)[:-1]])
+        return tuple(int(i) for i in np.flatnonzero((self.costs < earlier) & ~self.broken))

@@ -67,13 +67,14 @@ class ValueArm:
         archive.observe(archive.best + self._geometry.plain(chosen), stage="value")
         if self.value is not None:
             made = archive.costs[start:]
-            self._note(self.value(chosen[: len(made)]).tolist(), made.tolist())
+            asked = chosen[: len(made)]
+            self._note(self.value(asked).tolist(), made.tolist(), self.value.std(asked).tolist())
         self._adjust(improved=archive.best_cost < before - 1e-4 * abs(before))
 
-    def _note(self, predicted: list[float], true: list[float]) -> None:
+    def _note(self, predicted: list[float], true: list[float], std: list[float]) -> None:
         self.forecasts.extend(zip(predicted, true, strict=True))
         first = len(self._task.ledger.queries) - len(true)
-        self._task.ledger.note("forecast", {"first": first, "predicted": predicted, "true": true})
+        self._task.ledger.note("forecast", {"first": first, "predicted": predicted, "true": true, "std": std})
 
     def _measure(self, archive: Archive, *, every: int = 40) -> None:
         if self._recipe.whiten and len(archive.costs) - self._measured > every:

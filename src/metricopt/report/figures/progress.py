@@ -29,7 +29,7 @@ def progress_figure(run: Run) -> Figure | None:
                 frame,
                 numbers,
                 run.values,
-                [style[stage][0] for stage in run.stages],
+                [style[s][0] + (" broken" if bad else "") for s, bad in zip(run.stages, run.broken, strict=True)],
                 shapes=[style[stage][1] for stage in run.stages],
                 notes=[_note(run, i) for i in range(len(run.costs))],
             ),
@@ -41,6 +41,8 @@ def progress_figure(run: Run) -> Figure | None:
     entries = [("best so far", "curve best", "line"), ("original", "dashed", "dash")]
     entries += [(name, f"curve r{i % 3}", "line") for i, name in enumerate(rivals)]
     entries += [(f"stage: {stage}", *style[stage]) for stage in style]
+    if run.broken.any():
+        entries.append(("paler: breaks a constraint", "dot c1 broken", "circle"))
     return Figure("progress", f"{run.metric} over queries", draw, _reading(run, y), legend(entries))
 
 
