@@ -118,13 +118,27 @@ def batch_stream(
         >>> inputs.shape, targets.shape
         (torch.Size([3, 8, 2]), torch.Size([3, 8]))
     """
+    for index in index_stream(examples, population, batch_size=batch_size, sampling=sampling, generator=generator):
+        yield examples.inputs[index], examples.targets[index]
+
+
+def index_stream(
+    examples: Examples, population: int, *, batch_size: int, sampling: Sampling, generator: torch.Generator
+) -> Iterator[Tensor]:
+    """The row numbers of the same mini-batches, (population, batch).
+
+    Example:
+        >>> data = Examples(torch.zeros(4, 2), torch.tensor([0, 0, 0, 1]))
+        >>> draw = torch.Generator().manual_seed(0)
+        >>> next(index_stream(data, 3, batch_size=8, sampling="plain", generator=draw)).shape
+        torch.Size([3, 8])
+    """
     order, offsets, counts = _classes(examples.targets) if sampling == "balanced" else _one_class(len(examples))
     while True:
         size = (population, batch_size)
         which = torch.randint(len(counts), size, generator=generator)
         place = (torch.rand(size, generator=generator) * counts[which]).long()
-        index = order[offsets[which] + place].to(examples.inputs.device)
-        yield examples.inputs[index], examples.targets[index]
+        yield order[offsets[which] + place].to(examples.inputs.device)
 
 
 def _classes(targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:

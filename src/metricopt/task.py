@@ -3,21 +3,27 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from metricopt.adapters import AdaptedModel
+from metricopt.adapters.cutting import Crossing
 from metricopt.asking import answers, settled, warned
 from metricopt.constraint import Constraint, binomial_std
 from metricopt.errors import DataError
-from metricopt.examples import Examples, Sampling, batch_stream
+from metricopt.examples import Examples, Sampling, index_stream
 from metricopt.ledger import Query, QueryLedger, Sheet
 from metricopt.metrics import Metric
 from metricopt.metrics.metric import Answer
+from metricopt.prefix_cache import DEFAULT_MEMORY, PrefixCache
 
 Loss = Callable[[Tensor, Tensor], Tensor]
+Augment = Callable[[Tensor, torch.Generator], Tensor]
+# Inputs, or the activations that stand for them, and targets: one batch a member.
+Batch = tuple[Tensor | Crossing, Tensor]
 
 
 class Task(ABC):
@@ -126,6 +132,8 @@ class SupervisedTask(Task):
         sampling: "plain", or "balanced" to draw each class equally often.
         labels_visible: Whether the search data's targets may be used for more than the metric.
         rows_at_once: Outputs are computed for at most this many rows (members x examples) at a time.
+        cache: Bytes of memory for activations that phi cannot change; 0 turns their caching off.
+        augment: `augment(inputs, generator)` changes the inputs of each training batch, (population, batch, ...).
         keep: Constraints, checked on the same predictions as the metric.
 
     Example:
@@ -151,8 +159,10 @@ class SupervisedTask(Task):
         batch_size: int = 256,
         sampling: Sampling = "plain",
         labels_visible: bool = False,
-        rows_at_once: int = 20_000,
+        rows_at_once: int = 8192,
         keep: Sequence[Constraint] = (),
+        cache: int = DEFAULT_MEMORY,
+        augment: Augment | None = None,
     ) -> None:
         if not metric.hidden:
             _check_classes(train, search)
@@ -166,38 +176,62 @@ class SupervisedTask(Task):
         self._margins: list[float] | None = None
         self._reference: tuple[Tensor, Tensor] | None = None
         self.dim = model.dim
+        self.augment = augment
+        self._memory = cache
 
-    def batches(self, population: int, generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
+    @cached_property
+    def cache(self) -> PrefixCache:
+        """Activations that phi cannot change; `cache.reason` says why there are none."""
+        cache = PrefixCache(self.model, memory=self._memory, probe=self.train.inputs)
+        # At once, not when first asked about: a resumed run asks less, and its last bits must not depend on that.
+        cache.fill(self.search)
+        if self.augment is not None and not cache.reason:
+            cache.reason = "the training data are augmented"
+        return cache
+
+    def batches(self, population: int, generator: torch.Generator) -> Iterator[Batch]:
         """Endless mini-batches of the training data, one a member."""
-        return batch_stream(
-            self.train, population, batch_size=self.batch_size, sampling=self.sampling, generator=generator
-        )
+        return self._mixed([(self.train, self.sampling)], population, generator)
 
-    def loss(self, phi: Tensor, batch: tuple[Tensor, Tensor]) -> Tensor:
+    def _mixed(
+        self, kinds: Sequence[tuple[Examples, Sampling]], population: int, generator: torch.Generator
+    ) -> Iterator[Batch]:
+        """Endless mini-batches, `population` of each kind below each other."""
+        streams = [
+            index_stream(data, population, batch_size=self.batch_size, sampling=sampling, generator=generator)
+            for data, sampling in kinds
+        ]
+        for indices in zip(*streams, strict=True):
+            wanted = [(data, index) for (data, _), index in zip(kinds, indices, strict=True)]
+            targets = torch.cat([data.targets[index] for data, index in wanted])
+            if self.augment is None:
+                yield self.cache.gather(wanted), targets
+            else:
+                yield self.augment(torch.cat([data.inputs[index] for data, index in wanted]), generator), targets
+
+    def loss(self, phi: Tensor, batch: Batch) -> Tensor:
         """Each member's loss on its own mini-batch, (population,)."""
-        inputs, targets = batch
-        outputs = self.model.outputs(phi, inputs, paired=True)
+        rows, targets = batch
+        outputs = self.cache.outputs(phi, rows, paired=True)
+        if len(outputs) == 1:
+            return self.loss_function(outputs[0], targets[0]).reshape(1)
         return torch.vmap(self.loss_function)(outputs, targets)
 
-    def start_batches(self, generator: torch.Generator) -> tuple[int, Iterator[tuple[Tensor, Tensor]]]:
+    def start_batches(self, generator: torch.Generator) -> tuple[int, Iterator[Batch]]:
         """Plain and class-balanced batches of the training data and, where labels are visible, of the search data."""
         classes = not self.train.targets.is_floating_point() and self.train.targets.dim() == 1
         samplings: list[Sampling] = ["plain", "balanced"] if classes else ["plain"]
-        streams = [
-            batch_stream(data, 1, batch_size=self.batch_size, sampling=sampling, generator=generator)
-            for data in ([self.train, self.search] if self.labels_visible else [self.train])
-            for sampling in samplings
-        ]
-        together = zip(*streams, strict=True)
-        return len(streams), (
-            (torch.cat([x for x, _ in kinds]), torch.cat([y for _, y in kinds])) for kinds in together
-        )
+        sets = [self.train, self.search] if self.labels_visible else [self.train]
+        kinds: list[tuple[Examples, Sampling]] = [(data, sampling) for data in sets for sampling in samplings]
+        return len(kinds), self._mixed(kinds, 1, generator)
 
     def outputs(self, phi: Tensor, inputs: Tensor) -> Tensor:
         """Outputs for shared inputs without a graph, (population, n, ...), within the memory limit."""
-        at_once = max(1, self.rows_at_once // len(inputs))
-        with torch.no_grad():
-            return torch.cat([self.model.outputs(part, inputs) for part in phi.split(at_once)])
+        return self.cache.chunked(phi, inputs, at_once=self.rows_at_once)
+
+    def search_outputs(self, phi: Tensor, *, first: int | None = None) -> Tensor:
+        """Outputs on the search data, or on their first rows, without a graph, (population, n, ...)."""
+        return self.cache.all_outputs(phi, self.search, first=first, at_once=self.rows_at_once)
 
     def costs(self, phi: Tensor) -> Tensor:
         """Each member's metric on the search data as a cost, NaN where the metric failed."""
@@ -224,7 +258,7 @@ class SupervisedTask(Task):
 
     def _outputs(self, phi: Tensor) -> Tensor | None:
         needed = any(metric.on != "model" for metric in (self.metric, *(c.metric for c in self.keep)))
-        return self.outputs(phi, self.search.inputs) if needed else None
+        return self.search_outputs(phi) if needed else None
 
     def _answers(
         self, phi: Tensor, outputs: Tensor | None, members: Sequence[int], metric: Metric | None = None
@@ -256,24 +290,26 @@ class SupervisedTask(Task):
         """
         data = self.search if self.labels_visible else self.train
         # Evenly spread rows: the first ones of data sorted by class would be of one class.
-        data = data.rows(torch.arange(0, len(data), math.ceil(len(data) / rows)))
-        with torch.no_grad():
-            group = self._bands(phi, data, bands)
-        leaf = phi.detach().clone().requires_grad_()
-        outputs = self.model.outputs(leaf[None], data.inputs)[0]
-        losses = [
-            self.loss_function(outputs[group == g], data.targets[group == g]) for g in torch.unique(group).tolist()
-        ]
-        return torch.stack([torch.autograd.grad(one, leaf, retain_graph=True)[0] for one in losses])
+        index = torch.arange(0, len(data), math.ceil(len(data) / rows), device=data.targets.device)
+        group = self._bands(phi, data, index, bands)
+        # Group by group, so that each row goes backward once and not once for every group.
+        return torch.stack([self._gradient(phi, data, index[group == g]) for g in torch.unique(group).tolist()])
 
-    def _bands(self, phi: Tensor, data: Examples, bands: int) -> Tensor:
-        """Group code of each row: its class, and its third of that class by loss."""
-        outputs = self.model.outputs(phi[None], data.inputs)[0]
-        losses = torch.vmap(lambda o, t: self.loss_function(o[None], t[None]))(outputs, data.targets)
-        _, classes = torch.unique(data.targets, return_inverse=True)
-        if data.targets.dim() > 1 or int(classes.max()) >= 20:
-            classes = torch.zeros(len(data), dtype=torch.long)
-        code = torch.zeros(len(data), dtype=torch.long)
+    def _gradient(self, phi: Tensor, data: Examples, index: Tensor) -> Tensor:
+        """Gradient of the loss on some rows at one phi (dim,), (dim,)."""
+        leaf = phi.detach().clone().requires_grad_()
+        outputs = self.cache.outputs(leaf[None], self.cache.gather([(data, index)]))[0]
+        return torch.autograd.grad(self.loss_function(outputs, data.targets[index]), leaf)[0]
+
+    def _bands(self, phi: Tensor, data: Examples, index: Tensor, bands: int) -> Tensor:
+        """Group code of each indexed row: its class, and its third of that class by loss."""
+        targets = data.targets[index]
+        outputs = self.cache.chunked(phi[None], self.cache.gather([(data, index)]), at_once=self.rows_at_once)[0]
+        losses = torch.vmap(lambda o, t: self.loss_function(o[None], t[None]))(outputs, targets)
+        _, classes = torch.unique(targets, return_inverse=True)
+        if targets.dim() > 1 or int(classes.max()) >= 20:
+            classes = torch.zeros(len(index), dtype=torch.long)
+        code = torch.zeros(len(index), dtype=torch.long)
         for c in range(int(classes.max()) + 1):
             mine = classes == c
             rank = torch.argsort(torch.argsort(losses[mine]))
@@ -282,7 +318,7 @@ class SupervisedTask(Task):
 
     def responses(self, phi: Tensor, *, rows: int) -> Tensor:
         """Predictions on some rows of the search inputs, scaled so that squared differences are Fisher distances."""
-        outputs = self.outputs(phi, self.search.inputs[:rows])
+        outputs = self.search_outputs(phi, first=rows)
         if self.metric.on == "embeddings":
             features = outputs / outputs.std().clamp_min(1e-6)
         elif outputs.dim() == 2 or outputs.shape[-1] == 1:
@@ -321,7 +357,7 @@ class SupervisedTask(Task):
 
     def _resampled(self, phi: Tensor, resamples: int, metric: Metric | None = None) -> Tensor:
         """Costs of one phi (dim,) on resamples of the search rows, the same rows every time, (resamples,)."""
-        outputs = self.outputs(phi[None], self.search.inputs)[0]
+        outputs = self.search_outputs(phi[None])[0]
         generator = torch.Generator().manual_seed(0)
         index = torch.randint(len(self.search), (resamples, len(self.search)), generator=generator)
         groups = None if self.search.groups is None else self.search.groups[index]

@@ -23,6 +23,9 @@ class Cut:
         model: The adapted model.
         probe: A few rows of inputs.
 
+    Attributes:
+        saved: Multiply-adds for one row that `outputs` does not need any more.
+
     Raises:
         CutError: The network cannot be traced, or its parts exchange something else than one row an example.
 
@@ -41,7 +44,7 @@ class Cut:
     def __init__(self, model: AdaptedModel, probe: Tensor) -> None:
         found = trace(model, probe)
         self.model = model
-        self.trace = found
+        self.saved = found.saved
         self._before = fx.GraphModule(found.root, _beforehand(found)).eval()
         self._several = Population(rest_of(model, found))
         _check_rows(self.before(probe), len(probe))

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
+from metricopt.adapters.layers import CONVOLUTION, LINEAR
 from metricopt.adapters.model import AdaptedModel
 
 
@@ -25,6 +26,7 @@ class Trace:
         constant: Nodes that depend on nothing at all.
         crossing: Nodes computed beforehand whose values the rest needs, in the order of the trace.
         dimensions: Number of dimensions of each node's value, where it is a tensor.
+        saved: Multiply-adds of linear layers and convolutions that one row does not need again once it has crossed.
     """
 
     root: nn.Module
@@ -34,6 +36,7 @@ class Trace:
     constant: set[fx.Node]
     crossing: list[fx.Node]
     dimensions: dict[str, int]
+    saved: int
 
 
 def trace(model: AdaptedModel, probe: Tensor) -> Trace:
@@ -62,7 +65,9 @@ def trace(model: AdaptedModel, probe: Tensor) -> Trace:
             constant.add(node)
     needed = {source for node in rest for source in node.all_input_nodes} - rest - constant
     crossing = [node for node in graph.nodes if node in needed]
-    return Trace(root, graph, rest, changed, constant, crossing, _dimensions(model, root, graph, probe))
+    seen = _watched(model, root, graph, probe)
+    saved = sum(work for name, work in seen.work.items() if name not in {node.name for node in rest}) // len(probe)
+    return Trace(root, graph, rest, changed, constant, crossing, seen.dimensions, saved)
 
 
 def inside_root(name: str) -> str:
@@ -113,16 +118,20 @@ class _Tracer(fx.Tracer):
 
 
 class _Watched(fx.Interpreter):
-    """Runs a graph and notes how many dimensions each tensor has."""
+    """Runs a graph and notes how many dimensions each tensor has, and what it takes to compute it."""
 
     def __init__(self, module: fx.GraphModule) -> None:
         super().__init__(module)
         self.dimensions: dict[str, int] = {}
+        self.work: dict[str, int] = {}
 
     def run_node(self, n: fx.Node) -> Any:
         value = super().run_node(n)
         if isinstance(value, Tensor):
             self.dimensions[n.name] = value.ndim
+            layer = self.module.get_submodule(str(n.target)) if n.op == "call_module" else None
+            if isinstance(layer, LINEAR + CONVOLUTION):
+                self.work[n.name] = value.numel() * layer._parameters["weight"][0].numel()  # pyright: ignore[reportOptionalSubscript]
         return value
 
 
@@ -137,14 +146,14 @@ def _traced(root: _Root, model: AdaptedModel) -> fx.Graph:
         raise CutError(f"torch.fx cannot trace it: {_first_line(error)}") from error
 
 
-def _dimensions(model: AdaptedModel, root: nn.Module, graph: fx.Graph, probe: Tensor) -> dict[str, int]:
+def _watched(model: AdaptedModel, root: nn.Module, graph: fx.Graph, probe: Tensor) -> _Watched:
     seen = _Watched(fx.GraphModule(root, graph))
     try:
         with torch.no_grad(), model.ordinary_attention():
             seen.run(probe)
     except Exception as error:
         raise CutError(f"its trace does not run: {_first_line(error)}") from error
-    return seen.dimensions
+    return seen
 
 
 def _first_line(error: Exception) -> str:
