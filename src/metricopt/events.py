@@ -167,14 +167,17 @@ def _opened(path: Path) -> BinaryIO:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("ab")
+    except OSError as error:
+        raise unwritable(path, error) from error
+    try:
         _lock(file)
-        with path.open("rb") as written:
-            content = written.read()
+        content = path.read_bytes()
         whole = content.rfind(b"\n") + 1
         if whole < len(content):
             file.truncate(whole)
-    except OSError as error:
-        raise unwritable(path, error) from error
+    except BaseException:
+        file.close()
+        raise
     return file
 
 

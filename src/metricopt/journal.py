@@ -93,6 +93,19 @@ def open_journal(
     if not resume:
         raise FileFormatError(f"{folder} holds a run already; expected an empty folder: resume it or choose another")
     log = EventLog(path, listeners)
+    try:
+        return _continued(log, start, path)
+    except BaseException:
+        log.close()
+        raise
+
+
+def _begun(log: EventLog, start: Mapping[str, Any]) -> Journal:
+    log.write("start", start, sync=True)
+    return Journal(log)
+
+
+def _continued(log: EventLog, start: Mapping[str, Any], path: Path) -> Journal:
     before = read_events(path)
     if not before:  # killed within its first line
         return _begun(log, start)
@@ -100,11 +113,6 @@ def open_journal(
     journal = Journal(log, before)
     log.write("resume", {"answered": journal.answered})
     return journal
-
-
-def _begun(log: EventLog, start: Mapping[str, Any]) -> Journal:
-    log.write("start", start, sync=True)
-    return Journal(log)
 
 
 def _check_same(first: Event, start: Mapping[str, Any], path: Path) -> None:

@@ -1,0 +1,130 @@
+"""Runs of a small problem that are killed with SIGKILL at random moments and resumed: prints what came out, as JSON.
+
+A script of its own: it forks, and a process that has run tests must not. Usage: killed_runs.py FOLDER KILLS SEED.
+"""
+
+import hashlib
+import json
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+import metricopt as mo
+from metricopt.events import NAME, packed, read_events
+from metricopt.losses import cross_entropy
+
+QUERIES, ROWS = 60, 300
+
+
+def problem():
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randn(1000, 4, generator=draw)
+    y = (x[:, 0] + x[:, 1] * x[:, 2] + 0.5 * torch.randn(1000, generator=draw) > 1).long()
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 1)), x, y
+
+
+def counted(calls: Path):
+    """F1 by plain counts that writes down every call about the search rows, and takes its time."""
+
+    def f1(y_true: np.ndarray, labels: np.ndarray) -> float:
+        if len(y_true) == ROWS:
+            with calls.open("a") as file:
+                file.write(hashlib.sha256(labels.tobytes()).hexdigest()[:16] + "\n")
+            time.sleep(0.004)
+        true = int((y_true * labels).sum())
+        return 2 * true / max(int(y_true.sum() + labels.sum()), 1)
+
+    return mo.Metric(f1, on="labels", goal="max", costly=True)
+
+
+def run(folder: Path, kind: str) -> None:
+    net, x, y = problem()
+    metric = counted(folder / "calls") if kind == "one by one" else "f1"
+    mo.optimize(
+        net,
+        loss=cross_entropy,
+        metric=metric,
+        train=(x[:500], y[:500]),
+        val=(x[500:], y[500:]),
+        queries=QUERIES,
+        recipe=mo.Recipe(start_steps=30, candidates=60),
+        run_dir=folder,
+        resume=True,
+    )
+
+
+def attempt(folder: Path, kind: str, patience: float) -> bool:
+    """Run in a process of its own for at most `patience` seconds; whether it finished."""
+    child = os.fork()
+    if child == 0:
+        run(folder, kind)
+        os._exit(0)
+    end = time.monotonic() + patience
+    while time.monotonic() < end:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            assert status == 0, f"a run ended with status {status}"
+            return True
+        time.sleep(0.001)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return False
+
+
+def lines(path: Path) -> int:
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+def answered(folder: Path) -> int:
+    log = folder / NAME
+    return sum(event["event"] == "query" for event in read_events(log)) if log.exists() else 0
+
+
+def account(folder: Path, kind: str) -> dict:
+    """Everything that must not depend on kills."""
+    net, _, _ = problem()
+    metric = counted(folder / "calls") if kind == "one by one" else "f1"
+    result = mo.load_result(folder, net, metric)
+    events = read_events(folder / NAME)
+    numbers = {key: value for key, value in result.to_dict().items() if key != "seconds"}
+    kinds = ("query", "forecast", "incumbent", "accepted")
+    history = [{k: v for k, v in event.items() if k != "time"} for event in events if event["event"] in kinds]
+    return {"phi": packed(result.proposal), "kept": packed(result.model.phi), "numbers": numbers, "history": history}
+
+
+def killed(folder: Path, kind: str, moments: random.Random, duration: float) -> dict:
+    """One run that is killed at random moments until it gets through between two of them."""
+    wasted = []
+    while not attempt(folder, kind, moments.uniform(0.0, duration)):
+        # Calls whose answer was lost in all: a kill may swallow the one that was under way, and no other.
+        wasted.append(lines(folder / "calls") - answered(folder))
+    return {"kind": kind, "kills": len(wasted), "wasted": wasted, "calls": lines(folder / "calls")}
+
+
+def main(folder: Path, kills: int, seed: int) -> None:
+    torch.set_num_threads(1)
+    moments, runs = random.Random(seed), []
+    for kind in ("one by one", "in batches"):
+        whole = folder / kind
+        run(folder / f"warm-up {kind}", kind)  # children then need not import what torch imports late
+        began = time.monotonic()
+        assert attempt(whole, kind, 120.0)
+        duration, expected = time.monotonic() - began, account(whole, kind)
+        while sum(one["kills"] for one in runs if one["kind"] == kind) < kills // 2:
+            broken = folder / f"{kind} {len(runs)}"
+            runs.append(killed(broken, kind, moments, duration))
+            found = account(broken, kind)
+            runs[-1]["different"] = [key for key in expected if found[key] != expected[key]]
+    print(json.dumps(runs))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
