@@ -30,7 +30,6 @@ from metricopt.search.starts import loss_starts
 from metricopt.seeding import stream
 from metricopt.task import Loss, SupervisedTask
 from metricopt.three_sets import described, three_sets
-from metricopt.value.diagnostics import rank_correlation
 
 __all__ = ["Preset", "Result", "adapted", "compare_phi", "optimize", "propose"]
 
@@ -201,7 +200,7 @@ def propose(
     recipe = Recipe() if recipe is None else recipe
     starts = loss_starts(task, steps=recipe.start_steps, lr=recipe.start_lr, generator=stream(seed, "starts"))
     found = walk(task, queries=queries, seed=seed, starts=starts, recipe=recipe)
-    return found.outcome, rank_correlation(*torch.tensor(found.forecasts).reshape(-1, 2).T)
+    return found.outcome, found.rank_correlation
 
 
 def _paper(task: SupervisedTask, *, queries: int, seed: int) -> tuple[Outcome, float]:

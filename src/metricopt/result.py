@@ -39,7 +39,7 @@ class Result:
         outcome: The same with what fewer queries would have given.
         ledger: Every metric query.
         seconds: Wall time.
-        rank_correlation: Of the value function's forecasts with what the metric then answered.
+        rank_correlation: Of the value function with observations held out from it.
         kept: The constraints on the held-out data.
         stopped: Why the search ended before its queries were spent; empty if it did not.
         events: What happened (metricopt.events), for the report; empty in a result that was loaded.

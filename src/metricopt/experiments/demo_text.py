@@ -17,7 +17,7 @@ def demo_text(done: Demo) -> str:
             _lines("Threshold tuning", done.threshold, metric),
             "",
             _verdict(done.difference),
-            f"Rank correlation of the value function's forecasts with the answers: {done.rank_correlation:+.2f}.",
+            f"Rank correlation of the value function with answers held out from it: {done.rank_correlation:+.2f}.",
             f"{done.seconds:.0f} s in all, training included.",
         ]
     )

@@ -10,9 +10,8 @@ from metricopt.search.geometry import Geometry, euclidean, output_geometry
 from metricopt.search.proposals import sparse_steps, steps_in_span, within
 from metricopt.search.recipe import Recipe
 from metricopt.task import Task
+from metricopt.value.diagnostics import rank_correlation
 from metricopt.value.local_gp import LocalGP, local_gp
-
-_OFFSETS = (-1.0, -0.4, 0.4, 1.0)
 
 
 class Arm(Protocol):
@@ -24,21 +23,21 @@ class Arm(Protocol):
 
 
 class ShiftArm:
-    """Line searches along one output shift after the other, with shrinking steps: post-shift, as one arm."""
+    """One output shift after the other up and down, by steps that halve once none gained: post-shift, as one arm."""
 
     def __init__(self, coordinates: Tensor) -> None:
-        self._coordinates, self._next, self._size, self._improved = coordinates, 0, 1.5, False
+        self._coordinates, self._next, self._size, self._improved = coordinates, 0, 1.0, False
 
     def pull(self, archive: Archive) -> None:
-        """Try four offsets of the next output's shift."""
+        """Try the next output's shift a step up and a step down."""
         before = archive.best_cost
-        points = archive.best.repeat(len(_OFFSETS), 1)
-        points[:, self._coordinates[self._next]] += self._size * torch.tensor(_OFFSETS)
+        points = archive.best.repeat(2, 1)
+        points[:, self._coordinates[self._next]] += self._size * torch.tensor([-1.0, 1.0])
         archive.observe(points, stage="shift")
         self._improved |= archive.best_cost < before
         self._next = (self._next + 1) % len(self._coordinates)
         if self._next == 0:
-            self._size *= 0.7 if self._improved else 0.5
+            self._size = self._size if self._improved else self._size / 2
             self._improved = False
 
 
@@ -75,6 +74,20 @@ class ValueArm:
         self.forecasts.extend(zip(predicted, true, strict=True))
         first = len(self._task.ledger.queries) - len(true)
         self._task.ledger.note("forecast", {"first": first, "predicted": predicted, "true": true, "std": std})
+
+    def held_out_correlation(self, archive: Archive, *, folds: int = 5) -> float:
+        """Rank correlation of value functions fitted to four fifths of the queries with the other fifth's answers."""
+        points, costs = archive.known()
+        steps = self._geometry.whitened(points - archive.best)
+        if len(points) < 4 * folds:
+            return 0.0
+        fold = torch.randperm(len(points), generator=self._generator) % folds
+        predicted = torch.zeros_like(costs)
+        for k in range(folds):
+            kept = fold != k
+            scale = float(steps[kept].norm(dim=1).median().clamp_min(1e-3))
+            predicted[~kept] = local_gp(steps[kept], costs[kept], scale=scale)(steps[~kept])
+        return rank_correlation(predicted, costs)
 
     def _measure(self, archive: Archive, *, every: int = 40) -> None:
         if self._recipe.whiten and len(archive.costs) - self._measured > every:

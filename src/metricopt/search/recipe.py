@@ -20,7 +20,7 @@ class Recipe:
         neighbours: Observations the value function is fitted to, nearest first.
         radius: First radius of the trust region, in units of whitened distance.
         smallest: Radius below which the region starts over.
-        explore: Share of the batches given to the arm that did worse lately.
+        least: Share of the better arm's queries that the other arm gets at least.
         caution: Standard errors by which a point must beat the one returned so far to take its place.
         rows: Rows of the metric's inputs on which the change of predictions is measured.
     """
@@ -34,8 +34,8 @@ class Recipe:
     batch: int = 5
     candidates: int = 400
     neighbours: int = 200
-    radius: float = 0.3
+    radius: float = 0.2
     smallest: float = 0.02
-    explore: float = 0.15
+    least: float = 0.25
     caution: float = 1.0
     rows: int = 1000

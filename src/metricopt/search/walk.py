@@ -20,10 +20,12 @@ class Walk:
 
     Attributes:
         outcome: The chosen phi and its predecessors.
+        rank_correlation: Of value functions with queries held out from them (five-fold).
         forecasts: Pairs (predicted cost, true cost) of every point the value function proposed, before it was queried.
     """
 
     outcome: Outcome
+    rank_correlation: float
     forecasts: tuple[tuple[float, float], ...]
 
 
@@ -50,8 +52,8 @@ def walk(task: Task, *, queries: int, seed: int, starts: Tensor, recipe: Recipe 
     arms: list[Arm] = [value]
     if recipe.shifts and len(task.shift_coordinates):
         arms.insert(0, ShiftArm(task.shift_coordinates))
-    _spend(archive, arms, explore=recipe.explore, generator=stream(seed, "arms"))
-    return Walk(archive.outcome(), tuple(value.forecasts))
+    _spend(archive, arms, least=recipe.least)
+    return Walk(archive.outcome(), value.held_out_correlation(archive), tuple(value.forecasts))
 
 
 def _check_answers(archive: Archive) -> None:
@@ -68,23 +70,16 @@ def _check_answers(archive: Archive) -> None:
         )
 
 
-def _spend(archive: Archive, arms: list[Arm], *, explore: float, generator: torch.Generator) -> None:
-    """Pull the arm with the larger recent gain a query, and now and then another."""
-    rates: list[float | None] = [None] * len(arms)
+def _spend(archive: Archive, arms: list[Arm], *, least: float) -> None:
+    """Give each arm queries in proportion to its recent gain a query, but never less than a share of the best's."""
+    rates, spent = [0.0] * len(arms), [0] * len(arms)
     while archive.left > 0:
-        pick = _pick(rates, explore, generator)
+        floor = least * max(rates) or 1.0
+        pick = min(range(len(arms)), key=lambda arm: spent[arm] / max(rates[arm], floor))
         cost, made = archive.best_cost, len(archive.costs)
         arms[pick].pull(archive)
-        gain = (cost - archive.best_cost) / max(1, len(archive.costs) - made)
-        known = rates[pick]
-        rates[pick] = gain if known is None else 0.7 * known + 0.3 * gain
-
-
-def _pick(rates: list[float | None], explore: float, generator: torch.Generator) -> int:
-    for arm, rate in enumerate(rates):
-        if rate is None:
-            return arm
-    known = [rate or 0.0 for rate in rates]
-    best = max(reversed(range(len(known))), key=lambda arm: known[arm])  # the value arm when nothing gains
-    other = (best + 1) % len(known)
-    return other if float(torch.rand((), generator=generator)) < explore else best
+        queries = len(archive.costs) - made
+        keep = 0.9**queries
+        rates[pick] = keep * rates[pick] + (1 - keep) * (cost - archive.best_cost) / max(1, queries)
+        spent = [0.95**queries * before for before in spent]  # what was long ago is forgotten
+        spent[pick] += queries

@@ -29,7 +29,7 @@ class Run:
         used: Queries it made.
         seconds: Wall time of the search.
         cpu_seconds: Time of the processor.
-        rank_correlation: Of the value function's forecasts with the answers, where there is one.
+        rank_correlation: Of the value function with held-out answers, where there is one.
         warnings: How often it warned, by category.
     """
 

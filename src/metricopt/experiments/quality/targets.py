@@ -176,7 +176,7 @@ def rejected_unchanged(rows: Sequence[Row], ours: str) -> Target:
 
 
 def rank_correlations(rows: Sequence[Row], ours: str) -> Target:
-    """Median over problems of the rank correlation of forecasts with answers."""
+    """Median over problems of the rank correlation of the value function with held-out answers."""
     known: dict[str, list[float]] = defaultdict(list)
     for row in _runs(rows, ours):
         if row["rank_correlation"] is not None:
