@@ -1,17 +1,25 @@
 """`metricopt demo`."""
 
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from metricopt.cli.output import Json, deliver
 
+if TYPE_CHECKING:
+    from metricopt.scalars import TensorBoardScalars
+
 
 def demo_command(
-    out: Annotated[Path, typer.Option(help="Folder for result.json and progress.png.")] = Path("demo"),
+    out: Annotated[Path, typer.Option(help="Folder for report.html, result.json and progress.png.")] = Path("demo"),
     queries: Annotated[int, typer.Option(help="Metric queries that each method may spend, at least 10.")] = 300,
     seed: Annotated[int, typer.Option(help="Everything random depends on it alone.")] = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a demo that was stopped in OUT.")] = False,
+    log_dir: Annotated[
+        Path | None, typer.Option(help="Folder for TensorBoard scalars; needs the package tensorboard.")
+    ] = None,
     json: Json = None,
 ) -> None:
     """Improve the F1 of a census-income classifier, beside threshold tuning, in less than a minute.
@@ -22,7 +30,8 @@ def demo_command(
 
     **OUT/result.json** holds metric, goal, before, after and the interval of the gain (test data, natural
     units), accepted, queries, seconds, the same for threshold_tuning, held-out numbers, sizes, versions, seed and the
-    fingerprint of the data. **OUT/progress.png** draws F1 over queries.
+    fingerprint of the data. **OUT/progress.png** draws F1 over queries. **OUT/report.html** is one page to look at or
+    to send, made from the events of the search in **OUT/run**.
 
     Examples:
 
@@ -34,8 +43,15 @@ def demo_command(
     from metricopt.experiments.demo_text import demo_text
     from metricopt.progress import Progress
 
-    with Progress("demo") as progress:
-        done = demo(queries=queries, seed=seed, progress=progress)
+    with Progress("demo") as progress, ExitStack() as opened:
+        watch = [] if log_dir is None else [opened.enter_context(_scalars(log_dir))]
+        done = demo(queries=queries, seed=seed, progress=progress, run_dir=out / "run", resume=resume, watch=watch)
     write_demo(done, out)
-    text = f"{demo_text(done)}\nWritten: {out / 'result.json'}, {out / 'progress.png'}"
+    text = f"{demo_text(done)}\nWritten: {out / 'report.html'}, {out / 'result.json'}, {out / 'progress.png'}"
     deliver(text, done.to_dict(), json)
+
+
+def _scalars(log_dir: Path) -> "TensorBoardScalars":
+    from metricopt.scalars import TensorBoardScalars
+
+    return TensorBoardScalars(log_dir)

@@ -2,6 +2,7 @@
 
 import copy
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,15 @@ from metricopt.adapters import OutputAffine, adapt
 from metricopt.baselines import BASELINES
 from metricopt.data import DATASETS
 from metricopt.errors import BudgetError
+from metricopt.events import NAME, EventLog, Listener
 from metricopt.experiments.provenance import provenance
 from metricopt.experiments.store import write_json
 from metricopt.ledger import QueryLedger
+from metricopt.live import LiveView
 from metricopt.metrics import f_beta
 from metricopt.optimize import Result, compare_phi, optimize
 from metricopt.progress import Progress
+from metricopt.report import read_run, write_report
 from metricopt.seeding import stream
 from metricopt.task import SupervisedTask
 from metricopt.tasks import Problem, tabular
@@ -103,7 +107,16 @@ class Demo:
         }
 
 
-def demo(*, queries: int = 300, seed: int = 0, progress: Progress | None = None, train_rows: int | None = None) -> Demo:
+def demo(
+    *,
+    queries: int = 300,
+    seed: int = 0,
+    progress: Progress | None = None,
+    train_rows: int | None = None,
+    run_dir: Path | None = None,
+    resume: bool = False,
+    watch: Sequence[Listener] = (),
+) -> Demo:
     """Pre-train, search with both methods on the same rows, accept on others, and report on test data.
 
     Args:
@@ -111,12 +124,16 @@ def demo(*, queries: int = 300, seed: int = 0, progress: Progress | None = None,
         seed: Of everything random.
         progress: Where to show how far it is.
         train_rows: Fewer training rows, for tests.
+        run_dir: Folder for the events of the search, for the report.
+        resume: Whether to go on with a search in that folder; otherwise one that is there is forgotten.
+        watch: Called with each event.
     """
     if queries < 10:
         raise BudgetError(f"{queries} metric queries were granted; expected at least 10 for the demo to show anything")
     began = time.perf_counter()
     problem = tabular(DATA, f_beta(), seed=seed, sampling="plain", train_rows=train_rows)
-    listener = None if progress is None else progress.listener(problem.metric)
+    if run_dir is not None and not resume:
+        (run_dir / NAME).unlink(missing_ok=True)
     result = optimize(
         problem.net,
         loss=problem.loss,
@@ -126,7 +143,9 @@ def demo(*, queries: int = 300, seed: int = 0, progress: Progress | None = None,
         holdout=problem.accept,
         queries=queries,
         seed=seed,
-        ledger=QueryLedger(listener=listener),
+        run_dir=run_dir,
+        resume=resume,
+        watch=watch if progress is None else (LiveView(progress), *watch),
     )
     found, threshold = _found(result, problem), _threshold_tuned(problem, queries)
     return Demo(
@@ -176,9 +195,15 @@ def _best(ledger: QueryLedger, problem: Problem) -> list[float]:
 
 
 def write_demo(done: Demo, out: Path) -> None:
-    """Write `result.json` and `progress.png` to a folder."""
+    """Write `result.json` and `progress.png` to a folder and, where it has the events of the search, `report.html`."""
     write_json(out / "result.json", done.to_dict())
     draw_progress(done, out / "progress.png")
+    events = out / "run" / NAME
+    if events.exists():
+        with EventLog(events) as log:
+            log.write("rival", {"name": "threshold tuning", "values": done.threshold.best})
+            log.write("test", asdict(done.metricopt.test))
+        write_report(read_run(out), out / "report.html")
 
 
 def draw_progress(done: Demo, path: Path) -> None:

@@ -51,7 +51,7 @@ def verdict_of(run: Run) -> tuple[str, str]:
 
 def _judged(found: Mapping[str, Any]) -> tuple[str, str]:
     low, high = _interval(found)
-    level = percent(float(found.get("level", 0.9)))
+    level = percent(found.get("level"))
     examples = found.get("examples")
     rows = plural(examples, "example") if isinstance(examples, int) else "examples"
     if found.get("accepted"):

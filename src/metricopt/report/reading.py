@@ -13,6 +13,9 @@ from metricopt.events import NAME, Event, unpacked
 from metricopt.report.run import Array, Landscape, Run, Trajectories
 from metricopt.report.words import plural
 
+_ABSURD = 1e12
+"""Numbers from here on come from damage, not from a run."""
+
 
 def read_run(folder: Path | str) -> Run:
     """The run whose folder this is (or whose event log), finished, running, or damaged.
@@ -25,8 +28,7 @@ def read_run(folder: Path | str) -> Run:
         >>> run.costs.tolist(), run.missing[0]
         ([0.25], 'The first event (settings, versions, data) is missing.')
     """
-    path = Path(folder)
-    path = path / NAME if path.is_dir() else path
+    path = _log_of(Path(folder))
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -39,6 +41,13 @@ def read_run(folder: Path | str) -> Run:
         raise FileFormatError(f"{path} has no readable event; expected the event log of a run, one JSON object a line")
     notes = [f"{plural(damaged, 'line')} of the event log could not be read."] if damaged else []
     return run_of(events, notes=notes)
+
+
+def _log_of(path: Path) -> Path:
+    """The event log in a folder of a run, or in the folder `run` there, where the demo keeps it."""
+    if not path.is_dir():
+        return path
+    return path / "run" / NAME if (path / "run" / NAME).exists() and not (path / NAME).exists() else path / NAME
 
 
 def run_of(events: Sequence[Event], *, notes: Sequence[str] = ()) -> Run:
@@ -56,7 +65,7 @@ def run_of(events: Sequence[Event], *, notes: Sequence[str] = ()) -> Run:
     return Run(
         start=start,
         stages=tuple(str(row.get("stage", "query")) for row in rows),
-        costs=np.array([_number(row.get("cost")) for row in rows]),
+        costs=np.array([_cost(row.get("cost")) for row in rows]),
         points=_points(rows),
         forecasts=_forecasts(events, order),
         failures={place: str(row["failure"]) for place, row in enumerate(rows) if row.get("failure")},
@@ -72,7 +81,7 @@ def run_of(events: Sequence[Event], *, notes: Sequence[str] = ()) -> Run:
         embedding=_embedding(_last(events, "embedding")),
         unseen=_unseen(_last(events, "health")),
         landscape=_landscape(_last(events, "landscape")),
-        proposal=_array(result["proposal"]) if "proposal" in result else None,
+        proposal=_proposal(result),
         missing=(*notes, *_gaps(events, list(queries))),
     )
 
@@ -119,26 +128,39 @@ def _incumbents(events: Sequence[Event], queries: Mapping[int, Event]) -> list[i
 
 
 def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) else float("nan")
+    return float(value) if isinstance(value, int | float) and abs(value) < _ABSURD else float("nan")
+
+
+def _cost(value: Any) -> float:
+    cost = _number(value)
+    return cost if 0 <= cost <= 1 else float("nan")
 
 
 def _array(data: Any) -> Array:
     """Numbers from a list or a packed array, NaN where there is none; empty where that is not possible."""
     try:
         if isinstance(data, Tensor):
-            return data.detach().cpu().double().numpy()
-        if isinstance(data, Mapping):
-            return unpacked(data).double().numpy()
-        return np.array(data, dtype=float)  # None becomes NaN
-    except (FileFormatError, TypeError, ValueError):
+            found = data.detach().cpu().double().numpy()
+        elif isinstance(data, Mapping):
+            found = unpacked(data).double().numpy()
+        else:
+            found = np.array(data, dtype=float)  # None becomes NaN
+    except (FileFormatError, TypeError, ValueError, OverflowError):
         return np.zeros(0)
+    return np.where(np.abs(found) < _ABSURD, found, np.nan) if found.ndim else np.zeros(0)
 
 
 def _points(rows: Sequence[Event]) -> Array:
     """phi of every query, or none at all where one lacks it: half a picture would mislead."""
     points = [_array(row.get("phi")) for row in rows]
     alike = points and points[0].ndim == 1 and points[0].size and all(each.shape == points[0].shape for each in points)
-    return np.stack(points) if alike else np.zeros((0, 0))
+    known = alike and all(np.isfinite(each).all() for each in points)
+    return np.stack(points) if known else np.zeros((0, 0))
+
+
+def _proposal(result: Mapping[str, Any]) -> Array | None:
+    found = _array(result.get("proposal"))
+    return found if found.ndim == 1 and found.size and np.isfinite(found).all() else None
 
 
 def _forecasts(events: Sequence[Event], order: Mapping[int, int]) -> Array:
@@ -169,7 +191,10 @@ def _trajectories(event: Mapping[str, Any]) -> Trajectories | None:
 
 def _embedding(event: Mapping[str, Any]) -> tuple[Array, Array] | None:
     features, costs = _array(event.get("features")), _array(event.get("costs"))
-    return (features, costs) if features.ndim == 2 and costs.shape == features.shape[:1] else None
+    whole = (
+        features.ndim == 2 and costs.shape == features.shape[:1] and features.shape[1] and np.isfinite(features).all()
+    )
+    return (features, costs) if whole else None
 
 
 def _unseen(event: Mapping[str, Any]) -> tuple[Array, Array] | None:
@@ -179,7 +204,8 @@ def _unseen(event: Mapping[str, Any]) -> tuple[Array, Array] | None:
 
 def _landscape(event: Mapping[str, Any]) -> Landscape | None:
     shares, loss = _array(event.get("shares")), _array(event.get("loss"))
-    return Landscape(shares, loss) if shares.ndim == 1 and len(shares) > 1 and shares.shape == loss.shape else None
+    whole = shares.ndim == 1 and len(shares) > 1 and shares.shape == loss.shape and np.isfinite(shares + loss).all()
+    return Landscape(shares, loss) if whole else None
 
 
 def _gaps(events: Sequence[Event], numbers: Sequence[int]) -> list[str]:

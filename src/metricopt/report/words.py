@@ -58,13 +58,15 @@ def duration(seconds: Any) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def percent(share: float) -> str:
+def percent(share: Any) -> str:
     """A share in per cent; all or nothing only where that is so.
 
     Example:
         >>> percent(0.9), percent(0.998), percent(1.0)
         ('90%', '99.8%', '100%')
     """
+    if number(share) == NONE:
+        return NONE
     edge = 0 < share < 0.01 or 0.99 < share < 1
     return f"{100 * share:.{1 if edge else 0}f}%"
 

@@ -1,0 +1,58 @@
+"""Two small runs, the default search and the paper's two stages, each in a folder with its event log."""
+
+import warnings
+
+import pytest
+import torch
+from torch import nn
+
+import metricopt as mo
+from metricopt.errors import FlatValueWarning
+from metricopt.losses import cross_entropy
+
+
+def problem():
+    """Two classes, one of them rare, and a network trained for a moment."""
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randn(1500, 4, generator=draw)
+    y = (x[:, 0] + 0.5 * torch.randn(1500, generator=draw) > 1).long()
+    net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.copy_(0.5 * torch.randn(parameter.shape, generator=draw))
+    return net, (x[:500], y[:500]), (x[500:], y[500:])
+
+
+def optimized(folder, *, queries, preset="default", keep=()):
+    net, train, val = problem()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FlatValueWarning)
+        return mo.optimize(
+            net,
+            loss=cross_entropy,
+            metric="f1",
+            train=train,
+            val=val,
+            queries=queries,
+            preset=preset,
+            keep=keep,
+            run_dir=folder,
+        )
+
+
+@pytest.fixture(scope="session")
+def result(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    return optimized(folder, queries=40), folder
+
+
+@pytest.fixture(scope="session")
+def folder(result):
+    return result[1]
+
+
+@pytest.fixture(scope="session")
+def paper_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("paper")
+    optimized(folder, queries=50, preset="paper")
+    return folder
