@@ -84,12 +84,14 @@ class LearntValue:
         value: The function, (n, dim) -> (n,).
         health: Its health on trajectories it never saw.
         trajectory: The paths of the last round.
+        unseen: The paths of all rounds that were held out for `health`.
         labelled: All paths learnt from, with interpolated costs.
     """
 
     value: ValueFunction
     health: ValueHealth
     trajectory: Trajectory
+    unseen: Trajectory
     labelled: LabelledTrajectory
 
 
@@ -140,14 +142,14 @@ def finetune(
 
 
 def _one_round(task: Task, tasks: int, stages: Stages, before: LearntValue | None, *, seed: int) -> LearntValue:
-    """Collect, interpolate and fit once; health is measured on this round's held-out paths."""
+    """Collect, interpolate and fit once; health is measured on the held-out paths of this and earlier rounds."""
     task.stage = "trajectories"
     trajectory = _paths(task, tasks, stages, None if before is None else before.value, seed=seed)
     kept, unseen = _held_out(trajectory, stages.held_out)
     labelled = interpolate(kept, uncertainty=stages.uncertainty)
     _note_paths(task, kept, labelled)
     if before is not None:
-        labelled = _joined([before.labelled, labelled])
+        labelled, unseen = _joined([before.labelled, labelled]), _joined_paths([before.unseen, unseen])
     value = fit(labelled, stages.training, generator=stream(seed, "value"))
     phi, costs = unseen.observed_phi.flatten(0, 1), unseen.costs.flatten().float()
     report = health(value, phi, costs)
@@ -155,7 +157,7 @@ def _one_round(task: Task, tasks: int, stages: Stages, before: LearntValue | Non
         task.ledger.note("health", {**asdict(report), "flat": report.flat, "predicted": value(phi), "true": costs})
         features = value.embed(trajectory.observed_phi.flatten(0, 1))[0]  # of the first member
         task.ledger.note("embedding", {"features": features, "costs": trajectory.costs.flatten()})
-    return LearntValue(value, report, trajectory, labelled)
+    return LearntValue(value, report, trajectory, unseen, labelled)
 
 
 def _note_paths(task: Task, paths: Trajectory, labelled: LabelledTrajectory) -> None:
@@ -220,4 +222,14 @@ def _held_out(trajectory: Trajectory, share: float) -> tuple[Trajectory, Traject
 def _joined(parts: list[LabelledTrajectory]) -> LabelledTrajectory:
     return LabelledTrajectory(
         torch.cat([p.phi for p in parts]), torch.cat([p.mean for p in parts]), torch.cat([p.std for p in parts])
+    )
+
+
+def _joined_paths(parts: list[Trajectory]) -> Trajectory:
+    return Trajectory(
+        torch.cat([p.phi for p in parts]),
+        torch.cat([p.loss for p in parts]),
+        torch.cat([p.observed_steps for p in parts]),
+        torch.cat([p.costs for p in parts]),
+        noise_std=parts[-1].noise_std,
     )
