@@ -79,9 +79,10 @@ class Constraint:
     def margin(self, std: float) -> float:
         """How far inside the bound the search must stay for the acceptance to be likely to agree.
 
-        Both the search's estimate and the held-out bound are off by about a standard error of the metric.
+        The search's estimate is off by about a standard error, the held-out one by another, and the held-out bound lies
+        a third one below it. With 2 in place of 3, 7 of 12 searches were accepted instead of 10; with 4, 6.
         """
-        return 2 * NormalDist().inv_cdf(self.confidence) * std
+        return 3 * NormalDist().inv_cdf(self.confidence) * std
 
     def holds(self, value: float) -> bool:
         """Whether a value keeps it; NaN does not."""

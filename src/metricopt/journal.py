@@ -125,7 +125,7 @@ def _check_same(first: Event, start: Mapping[str, Any], path: Path) -> None:
         )
     different = [
         f"{key} was {_shown(before, key)} and is {_shown(now, key)}"
-        for key in sorted(before.keys() | now.keys())
+        for key in dict.fromkeys((*now, *before))  # settings first: other differences may follow from them
         if before.get(key) != now.get(key)
     ]
     if different:

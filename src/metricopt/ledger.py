@@ -191,5 +191,5 @@ def _query(event: Event) -> Query:
         kept = tuple(math.nan if kept is None else float(kept) for kept in event.get("kept", ()))
         violation, failure = float(event.get("violation", 0.0)), str(event.get("failure", ""))
         return Query(str(event["stage"]), cost, value, failure, kept, violation)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise FileFormatError(f"a query of the event log is damaged ({error!r}); expected stage and cost") from error

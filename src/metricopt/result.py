@@ -155,7 +155,7 @@ def load_result(folder: Path | str, net: nn.Module, metric: Any, *, example: Any
             kept=tuple(_record(Kept, kept) for kept in facts["kept"]),
             stopped=str(facts["stopped"]),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         if isinstance(error, FileFormatError):
             raise
         raise FileFormatError(f"the result in {folder} is damaged ({error!r:.200}); expected a whole one") from error

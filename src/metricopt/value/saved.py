@@ -56,5 +56,6 @@ def load_value(folder: Path | str, *, fingerprint: str) -> ValueNetwork:
     try:
         value.load_state_dict(saved.tensors)
     except RuntimeError as error:
-        raise FileFormatError(f"the saved tensors are not those of a value network: {str(error)[:200]}") from error
+        why = " ".join(str(error).split())[:200]
+        raise FileFormatError(f"the saved tensors are not those of a value network: {why}") from error
     return value.eval()
