@@ -1,16 +1,18 @@
 """The value function inside any torch optimizer: the direction it proposes is added to, or replaces, the gradient."""
 
+import math
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
 from metricopt.errors import FileFormatError, MetricOptWarning
-from metricopt.optim.guided_es import Value, exact_direction, guided_direction, unit_step
+from metricopt.optim.guided_es import Value, exact_direction, guided_direction, host, like, unit_step
 from metricopt.seeding import stream
 
 Combine = Literal["add", "replace"]
@@ -79,11 +81,13 @@ class MetricGuided(Optimizer):
         self.weight, self.pairs, self.sigma = weight, pairs, sigma
         self.generator = stream(seed, "metric_guided")
         self._warned = False
+        self._parts = tuple(value.modules()) if isinstance(value, torch.nn.Module) else ()
         super().__init__(base.param_groups, base.defaults)
         population, dim = (1, *phi.shape)[-2:]
         self.state[phi] = {
-            "past_gradients": phi.new_zeros(population, memory, dim, requires_grad=False),
-            "mean_square": phi.new_zeros(population, 1, requires_grad=False),  # of the loss gradients' lengths
+            # In the processor's memory wherever phi is: the guidance is computed there.
+            "past_gradients": torch.zeros(population, memory, dim, dtype=phi.dtype),
+            "mean_square": torch.zeros(population, 1, dtype=phi.dtype),  # of the loss gradients' lengths
             "steps": 0,
         }
 
@@ -165,23 +169,27 @@ class MetricGuided(Optimizer):
         self._remember(gradients)
         direction = self._direction(rows.detach())
         guided = self._combined(gradients, direction)
-        finite = torch.isfinite(direction)
-        if not finite.all():
-            usable = finite.all(-1, keepdim=True)
-            self._warn(int((~usable).sum()), len(usable))
+        # The sum is not finite where any entry is not; only then it is worth finding out which.
+        if not math.isfinite(float(direction.sum())):
+            usable = torch.isfinite(direction).all(-1, keepdim=True)
+            if not usable.all():
+                self._warn(int((~usable).sum()), len(usable))
             guided = torch.where(usable, guided, gradients)
         return guided.view_as(phi)
 
     def _remember(self, gradients: Tensor) -> None:
-        state = self.state[self._phi]
-        state["past_gradients"] = torch.cat([state["past_gradients"][:, 1:], gradients.unsqueeze(1)], 1)
+        state, rows = self.state[self._phi], host(gradients)
+        past, mean_square = host(state["past_gradients"]), host(state["mean_square"])  # of the same memory
+        past[:, state["steps"] % past.shape[1]] = rows  # the oldest one's place: their order does not matter
         state["steps"] += 1
-        square = torch.nan_to_num(gradients, posinf=0.0, neginf=0.0).square().sum(-1, keepdim=True)  # (population, 1)
-        state["mean_square"] = state["mean_square"].lerp(square, 1 / state["steps"])
+        square = np.einsum("pd,pd->p", rows, rows)[:, None]
+        if not np.isfinite(square).all():
+            square = (np.nan_to_num(rows, posinf=0.0, neginf=0.0) ** 2).sum(-1, keepdims=True)
+        mean_square += (square - mean_square) / state["steps"]
 
     def _direction(self, phi: Tensor) -> Tensor:
         past_gradients = self.state[self._phi]["past_gradients"]
-        with _evaluating(self.value):
+        with _evaluating(self._parts):
             if self.estimator == "exact":
                 return exact_direction(self.value, phi, past_gradients)
             return guided_direction(
@@ -189,11 +197,11 @@ class MetricGuided(Optimizer):
             )
 
     def _combined(self, gradients: Tensor, direction: Tensor) -> Tensor:
-        direction = unit_step(direction) if self.normalise else direction
-        if self.combine == "replace":
-            return direction
-        scale = self.state[self._phi]["mean_square"].sqrt() if self.normalise else 1.0
-        return gradients + self.weight * scale * direction
+        step = unit_step(host(direction)) if self.normalise else host(direction)
+        if self.combine == "add":
+            scale = np.sqrt(host(self.state[self._phi]["mean_square"])) if self.normalise else 1.0
+            step = host(gradients) + (self.weight * scale) * step
+        return like(gradients, step)
 
     def _warn(self, failed: int, population: int) -> None:
         if self._warned:
@@ -208,10 +216,10 @@ class MetricGuided(Optimizer):
 
 
 @contextmanager
-def _evaluating(value: Value) -> Iterator[None]:
+def _evaluating(parts: tuple[torch.nn.Module, ...]) -> Iterator[None]:
     # BatchNorm in train mode would mix the perturbed copies: f(phi + delta) would depend on the other rows,
     # and the antithetic difference would no longer be about delta.
-    training = [m for m in value.modules() if m.training] if isinstance(value, torch.nn.Module) else []
+    training = [module for module in parts if module.training]
     for module in training:
         module.training = False
     try:

@@ -3,19 +3,28 @@
 Pure functions, population first: phi is (population, dim), and each member has its own gradients and perturbations.
 """
 
+import math
 from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 # Any function from points (n, dim) to values (n,) whose rows do not influence each other.
 Value = Callable[[Tensor], Tensor]
 
+# The functions below take tensors, and NumPy arrays as well: for arrays as small as these, which are met at every
+# step of finetuning, torch takes several times as long.
+Rows = TypeVar("Rows", Tensor, np.ndarray)
+
 # Unit gradients whose smallest combination is shorter than this differ by little more than float32 rounding.
 SMALLEST_SINGULAR_VALUE = 1e-4
+_TINY = float(np.finfo(np.float64).tiny)
 
 
-def gradient_basis(past_gradients: Tensor) -> Tensor:
+def gradient_basis(past_gradients: Rows) -> Rows:
     """Orthonormal basis U of the span of each member's past gradients, (population, dim, memory).
 
     Gradients that are zero or combinations of the others add no direction: as many columns as the rank is smaller
@@ -27,16 +36,51 @@ def gradient_basis(past_gradients: Tensor) -> Tensor:
     Example:
         >>> twice_the_same = torch.tensor([[[3.0, 0.0, 0.0], [-6.0, 0.0, 0.0]]])
         >>> gradient_basis(twice_the_same).abs().sum(1)
-        tensor([[0., 1.]])
+        tensor([[1., 0.]])
     """
-    rows = torch.nan_to_num(past_gradients.double(), nan=0.0, posinf=0.0, neginf=0.0)
+    return like(past_gradients, _spanned(host(past_gradients))[0])
+
+
+def _spanned(past_gradients: np.ndarray) -> tuple[np.ndarray, list[int]]:
+    """The basis, and how many of its columns are not zero, for each member."""
+    rows = past_gradients.astype(np.float64)
+    if not np.isfinite(rows).all():
+        rows = np.nan_to_num(rows, nan=0.0, posinf=0.0, neginf=0.0)
+    columns = rows.swapaxes(1, 2)
     # By the small Gram matrix rather than QR: without pivoting QR puts an arbitrary direction where a column depends
     # on earlier ones, and dropping that direction would also drop a part of the columns after it.
-    gram = rows @ rows.mT  # (population, memory, memory)
-    to_unit = gram.diagonal(dim1=-2, dim2=-1).clamp_min(torch.finfo(rows.dtype).tiny).rsqrt().unsqueeze(-1)
-    squares, rotation = torch.linalg.eigh(to_unit * gram * to_unit.mT)
-    scale = torch.where(squares > SMALLEST_SINGULAR_VALUE**2, squares, torch.inf).rsqrt().unsqueeze(-2)
-    return (rows.mT @ (to_unit * rotation * scale)).to(past_gradients.dtype)
+    grams = (rows @ columns).tolist()
+    found = [_orthonormal_combinations(gram) for gram in grams]
+    combinations = np.array([[*some, *[[0.0] * len(grams[0])] * (len(grams[0]) - len(some))] for some in found])
+    return columns @ combinations.swapaxes(1, 2), [len(some) for some in found]
+
+
+def _orthonormal_combinations(gram: list[list[float]]) -> list[list[float]]:
+    """Combinations of vectors, given their inner products, that are orthonormal; as many as their rank.
+
+    By Gram and Schmidt, always with the vector that is farthest from the span so far. In plain Python: at matrices of
+    size 3, calls of a library would take longer than the arithmetic.
+    """
+    size = range(len(gram))
+    lengths = [math.sqrt(max(gram[i][i], _TINY)) for i in size]
+    unit = [[gram[i][j] / (lengths[i] * lengths[j]) for j in size] for i in size]
+    left = [unit[i][i] for i in size]  # squared distances of the unit vectors from the span
+    combinations: list[list[float]] = []
+    for _ in size:
+        pick = max(size, key=left.__getitem__)
+        if left[pick] <= SMALLEST_SINGULAR_VALUE**2:
+            break
+        combination = [0.0] * len(gram)
+        combination[pick] = 1.0
+        for earlier in combinations:
+            share = sum(earlier[i] * unit[i][pick] for i in size)
+            combination = [mine - share * its for mine, its in zip(combination, earlier, strict=True)]
+        scale = 1 / math.sqrt(left[pick])
+        combination = [scale * entry for entry in combination]
+        combinations.append(combination)
+        for i in size:
+            left[i] -= sum(combination[j] * unit[j][i] for j in size) ** 2
+    return [[entry / length for entry, length in zip(some, lengths, strict=True)] for some in combinations]
 
 
 def search_covariance(basis: Tensor) -> Tensor:
@@ -50,12 +94,12 @@ def search_covariance(basis: Tensor) -> Tensor:
         tensor([[[0.7500, 0.0000],
                  [0.0000, 0.2500]]])
     """
-    everywhere, subspace = _variances(basis)
+    everywhere, subspace = _weights(basis)
     identity = torch.eye(basis.shape[1], dtype=basis.dtype, device=basis.device)
     return everywhere * identity + subspace * basis @ basis.mT
 
 
-def perturbations(basis: Tensor, pairs: int, sigma: float, generator: torch.Generator) -> Tensor:
+def perturbations(basis: Rows, pairs: int, sigma: float, generator: torch.Generator) -> Rows:
     """Samples of N(0, sigma^2 Sigma) that never form Sigma, (population, pairs, dim).
 
     Args:
@@ -69,15 +113,25 @@ def perturbations(basis: Tensor, pairs: int, sigma: float, generator: torch.Gene
         >>> perturbations(basis, 4, 0.1, torch.Generator().manual_seed(0)).shape
         torch.Size([2, 4, 5])
     """
+    columns = host(basis)
+    ranks = (columns * columns).sum((1, 2)).round().tolist()  # columns have length 1 or 0
+    return like(basis, _perturbations(columns, ranks, pairs, sigma, generator=generator))
+
+
+def _perturbations(
+    basis: np.ndarray, ranks: list[int], pairs: int, sigma: float, *, generator: torch.Generator
+) -> np.ndarray:
     population, dim, memory = basis.shape
-    shape = (population, pairs, dim + memory)
-    noise = torch.randn(shape, generator=generator, dtype=basis.dtype, device=generator.device).to(basis.device)
-    everywhere, subspace = _variances(basis)
-    free, within = noise.split([dim, memory], dim=-1)
-    return sigma * (everywhere.sqrt() * free + subspace.sqrt() * within @ basis.mT)
+    dtype = torch.float64 if basis.dtype == np.float64 else torch.float32
+    noise = torch.randn(population, pairs, dim + memory, generator=generator, dtype=dtype, device=generator.device)
+    noise = host(noise)
+    weights = [[(sigma * math.sqrt(w),) for w in _variances(dim, rank)] for rank in ranks]
+    scale = np.array(weights, dtype=basis.dtype)  # (population, 2, 1)
+    within = noise[..., dim:] * scale[:, 1:]
+    return noise[..., :dim] * scale[:, :1] + within @ basis.swapaxes(1, 2)
 
 
-def antithetic_estimate(value: Value, phi: Tensor, deltas: Tensor, sigma: float) -> Tensor:
+def antithetic_estimate(value: Callable[[Rows], Rows], phi: Rows, deltas: Rows, sigma: float) -> Rows:
     """u = 1 / (sigma^2 P) * sum_i delta_i [f(phi + delta_i) - f(phi - delta_i)] (Eq. 4), (population, dim).
 
     Args:
@@ -89,13 +143,14 @@ def antithetic_estimate(value: Value, phi: Tensor, deltas: Tensor, sigma: float)
     Example:
         >>> deltas = torch.tensor([[[0.1, 0.0]]])
         >>> antithetic_estimate(lambda points: points.sum(1), torch.zeros(1, 2), deltas, 0.1)
-        tensor([[2.0000, 0.0000]])
+        tensor([[2., 0.]])
     """
-    population, pairs, _ = deltas.shape
-    centre = phi.unsqueeze(1)
-    points = torch.cat([centre + deltas, centre - deltas], dim=1)  # (population, 2 pairs, dim)
-    ahead, behind = value(points.flatten(0, 1)).view(population, 2, pairs).unbind(1)
-    return ((ahead - behind).unsqueeze(1) @ deltas).squeeze(1) / (sigma**2 * pairs)
+    population, pairs, dim = deltas.shape
+    library: Any = np if isinstance(deltas, np.ndarray) else torch
+    points = phi[:, None] + library.concatenate([deltas, -deltas], 1)  # (population, 2 pairs, dim)
+    values: Any = value(points.reshape(-1, dim)).reshape(population, 2, pairs)
+    change = (values[:, :1] - values[:, 1:]) / (sigma**2 * pairs)  # (population, 1, pairs)
+    return (change @ deltas)[:, 0]
 
 
 @torch.no_grad()
@@ -128,9 +183,10 @@ def guided_direction(
         >>> torch.allclose(u, torch.tensor([[3.0, 1.0]]), atol=0.1)
         True
     """
-    basis = gradient_basis(past_gradients)  # (population, dim, memory)
-    deltas = perturbations(basis, pairs, sigma, generator)  # (population, pairs, dim)
-    return antithetic_estimate(value, phi, deltas, sigma)
+    points = host(phi)
+    basis, ranks = _spanned(host(past_gradients))  # (population, dim, memory)
+    deltas = _perturbations(basis.astype(points.dtype), ranks, pairs, sigma, generator=generator)
+    return like(phi, antithetic_estimate(partial(_on_host, value, phi), points, deltas, sigma))
 
 
 def exact_direction(value: Value, phi: Tensor, past_gradients: Tensor) -> Tensor:
@@ -152,13 +208,13 @@ def exact_direction(value: Value, phi: Tensor, past_gradients: Tensor) -> Tensor
     if not total.requires_grad:
         raise ValueError("the value function has no gradient in phi; the exact direction needs one: use estimator='es'")
     (slope,) = torch.autograd.grad(total, points)
-    basis = gradient_basis(past_gradients)
-    everywhere, subspace = _variances(basis)
+    basis = gradient_basis(past_gradients).to(phi.device)
+    everywhere, subspace = _weights(basis)
     slope = slope.unsqueeze(-1)  # (population, dim, 1)
     return 2 * (everywhere * slope + subspace * basis @ (basis.mT @ slope)).squeeze(-1)
 
 
-def unit_step(direction: Tensor) -> Tensor:
+def unit_step(direction: Rows) -> Rows:
     """Each row at length 1, or 0 if it was 0, so that a learning rate is the length of a step whatever `dim`.
 
     u shrinks like 1 / dim outside the subspace and with the slope of f; its direction is what it has to say.
@@ -168,14 +224,35 @@ def unit_step(direction: Tensor) -> Tensor:
         tensor([[0.6000, 0.8000],
                 [0.0000, 0.0000]])
     """
-    # By the largest entry first: squares of very small or large entries would be 0 or infinite.
-    tiny = torch.finfo(direction.dtype).tiny
-    scaled = direction / direction.abs().amax(-1, keepdim=True).clamp_min(tiny)
-    return scaled / torch.linalg.vector_norm(scaled, dim=-1, keepdim=True).clamp_min(0.5)
+    # In double precision: squares of very small or large entries would be 0 or infinite.
+    rows = host(direction).astype(np.float64)
+    squares = np.einsum("...d,...d->...", rows, rows)[..., None]
+    return like(direction, rows / np.sqrt(np.maximum(squares, _TINY)))
 
 
-def _variances(basis: Tensor) -> tuple[Tensor, Tensor]:
-    """Weights of I and of U U^T in Eq. 3, (population, 1, 1) each; they are halves of 1/dim and of 1/rank."""
-    dim = basis.shape[1]
-    rank = basis.square().sum((1, 2), keepdim=True).round()  # columns have length 1 or 0
-    return torch.where(rank > 0, 0.5 / dim, 1.0 / dim), 0.5 / rank.clamp_min(1)
+def _variances(dim: int, rank: float) -> tuple[float, float]:
+    """Weights of I and of U U^T in Eq. 3: halves of 1/dim and of 1/rank; without a subspace all is left to I."""
+    return (0.5 / dim, 0.5 / rank) if rank else (1.0 / dim, 0.0)
+
+
+def _weights(basis: Tensor) -> tuple[Tensor, Tensor]:
+    """The same for each member of a basis, (population, 1, 1) each."""
+    ranks = basis.detach().square().sum((1, 2)).round().tolist()  # columns have length 1 or 0
+    both = torch.tensor([_variances(basis.shape[1], rank) for rank in ranks], dtype=basis.dtype, device=basis.device)
+    return both[:, :1, None], both[:, 1:, None]
+
+
+def _on_host(value: Value, phi: Tensor, points: np.ndarray) -> np.ndarray:
+    return host(value(torch.from_numpy(points).to(phi.device)))
+
+
+def host(rows: Tensor | np.ndarray) -> np.ndarray:
+    """The numbers as an array in the memory of the processor, without a copy if they are there."""
+    return rows if isinstance(rows, np.ndarray) else rows.detach().cpu().numpy()
+
+
+def like(rows: Rows, array: np.ndarray) -> Rows:
+    """The array as a tensor or an array, of the type of `rows`."""
+    if isinstance(rows, np.ndarray):
+        return array.astype(rows.dtype, copy=False)
+    return torch.from_numpy(array).to(rows)
