@@ -47,7 +47,7 @@ class Stages:
     start_std: float = 0.3
     optimizer: Literal["sgd", "adam"] = "adam"
     lr: float = 0.05
-    rounds: int = 4
+    rounds: int = 2
     held_out: float = 0.2
     uncertainty: bool = True
     training: Training = field(default_factory=Training)
