@@ -5,7 +5,7 @@ likelihood, the posterior. Missing observations (NaN, or masked) are treated exa
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import torch
 from torch import Tensor
@@ -16,6 +16,8 @@ from metricopt.errors import DataError
 JITTER_LADDER = (1e-12, 1e-10, 1e-8, 1e-6, 1e-4)
 # Keeps the likelihood of exactly constant observations, and the gradient of the deviation at observed points, finite.
 TINY_VARIANCE = 1e-12
+# Matrices of more numbers are taken in parts: what leaves a processor's own memory is several times slower.
+_NUMBERS_AT_ONCE = 2**18
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,11 @@ class Hyperparameters:
     signal_variance: Tensor
     noise_variance: Tensor
     mean: Tensor
+
+    def rows(self, start: int, end: int) -> "Hyperparameters":
+        """Those of some members."""
+        parts = (self.length_scale, self.signal_variance, self.noise_variance, self.mean)
+        return Hyperparameters(*(part[start:end] for part in parts))
 
 
 @dataclass(frozen=True)
@@ -66,8 +73,11 @@ def rbf(a: Tensor, b: Tensor, length_scale: Tensor | float) -> Tensor:
     # Centred first: points far from the origin but near each other would lose their distance to rounding.
     centre = a.double().mean(-2, keepdim=True)
     a, b = (a - centre) / scale, (b - centre) / scale
-    half_a, half_b = 0.5 * a.square().sum(-1), 0.5 * b.square().sum(-1)
-    return (a @ b.mT).sub_(half_a.unsqueeze(-1)).sub_(half_b.unsqueeze(-2)).exp()
+    minus_a, minus_b = (-0.5 * part.square().sum(-1, keepdim=True) for part in (a, b))
+    # a.b - |a|^2/2 - |b|^2/2 as one product: every pass over the large result counts.
+    left = torch.cat([a, minus_a, torch.ones_like(minus_a)], -1)
+    right = torch.cat([b, torch.ones_like(minus_b), minus_b], -1)
+    return (left @ right.mT).exp_()
 
 
 def cholesky(covariance: Tensor) -> Tensor:
@@ -141,8 +151,10 @@ def condition(covariance: Tensor, cross: Tensor, prior_variance: Tensor, residua
         (0.3, True)
     """
     white_cross, white = _whitened_system(covariance, cross, residual)
-    variance = prior_variance - white_cross.square().sum(-2)
-    return Posterior((white_cross.mT @ white).squeeze(-1), variance.clamp_min(TINY_VARIANCE).sqrt())
+    mean = (white_cross.mT @ white).squeeze(-1)
+    # In place, unless a gradient will need it: it is the largest matrix of all.
+    squares = white_cross.square() if white_cross.requires_grad else white_cross.square_()
+    return Posterior(mean, (prior_variance - squares.sum(-2)).clamp_min(TINY_VARIANCE).sqrt())
 
 
 def condition_jointly(covariance: Tensor, cross: Tensor, prior: Tensor, residual: Tensor) -> tuple[Tensor, Tensor]:
@@ -183,13 +195,25 @@ def posterior(
         >>> torch.allclose(known.mean.float(), y, atol=1e-6)
         True
     """
+    if mask is not None:
+        y = torch.where(mask, y.double(), torch.nan)
+    at_once = max(1, _NUMBERS_AT_ONCE // (x.shape[1] * query.shape[1]))
+    if at_once >= len(x):
+        return _posterior(x, y, query, hyperparameters)
+    parts = [
+        _posterior(x[i:end], y[i:end], query[i:end], hyperparameters.rows(i, end))
+        for i in range(0, len(x), at_once)
+        for end in [i + at_once]
+    ]
+    return Posterior(torch.cat([part.mean for part in parts]), torch.cat([part.std for part in parts]))
+
+
+def _posterior(x: Tensor, y: Tensor, query: Tensor, hyperparameters: Hyperparameters) -> Posterior:
     h = hyperparameters
     # In units of the signal: one pass less over the largest matrix.
     ratio = (h.noise_variance / h.signal_variance).double()[:, None, None]
     identity = torch.eye(x.shape[1], dtype=torch.float64, device=x.device)
     residual = y.double() - h.mean.double()[:, None]
-    if mask is not None:
-        residual = torch.where(mask, residual, torch.nan)
     covariance = rbf(x, x, h.length_scale) + ratio * identity
     known = condition(covariance, rbf(x, query, h.length_scale), torch.ones_like(ratio[:, 0]), residual)
     return Posterior(known.mean + h.mean.double()[:, None], known.std * h.signal_variance.double().sqrt()[:, None])
@@ -226,8 +250,13 @@ def fit(
     """
     mask = torch.isfinite(y) if mask is None else mask
     lengths, ratios = length_scales.double(), noise_ratios.double()
-    correlation = rbf(x[:, None], x[:, None], lengths)  # (batch, lengths, n, n)
-    profile = _profile(correlation, torch.where(mask, y.double(), 0.0), mask, ratios, noise_floor)
+    known = torch.where(mask, y.double(), 0.0)
+    at_once = max(1, _NUMBERS_AT_ONCE // (x.shape[0] * x.shape[1] ** 2 * len(ratios)))
+    profiles = [
+        _profile(rbf(x[:, None], x[:, None], some), known, mask, ratios, noise_floor)  # of (batch, some, n, n)
+        for some in lengths.split(at_once)
+    ]
+    profile = _Profile(*(torch.cat(parts, 1) for parts in zip(*map(astuple, profiles), strict=True)))
     best = profile.likelihood.flatten(1).argmax(1)  # (batch,)
     row, column = best // len(ratios), best % len(ratios)
     signal = profile.signal_variance.flatten(1).gather(1, best[:, None]).squeeze(1)
@@ -257,9 +286,13 @@ def _profile(correlation: Tensor, y: Tensor, mask: Tensor, ratios: Tensor, noise
     factor = cholesky(covariance)
     right = torch.stack([torch.where(mask, y - centre.squeeze(-1), 0.0), mask.to(y.dtype)], -1)  # (batch, n, 2)
     white = _whitened(factor, right.repeat_interleave(cells, 0))
-    products = (white.mT @ white).view(batch, lengths, len(ratios), 2, 2)
-    offset = products[..., 0, 1] / products[..., 1, 1].clamp_min(TINY_VARIANCE)
-    squares = (products[..., 0, 0] - offset * products[..., 0, 1]).clamp_min(0)
+    # Not as thousands of 2 x 2 products, which take longer than the triangular systems before them.
+    own, ones = white.unbind(-1)
+    own_own, own_ones, ones_ones = (
+        (a * b).sum(-1).view(batch, lengths, len(ratios)) for a, b in ((own, own), (own, ones), (ones, ones))
+    )
+    offset = own_ones / ones_ones.clamp_min(TINY_VARIANCE)
+    squares = (own_own - offset * own_ones).clamp_min(0)
     # The likelihood falls on either side of squares / count, so with noise = ratio * signal bounded from below the
     # best admissible signal is whichever is larger.
     signal = (squares / count).clamp_min(TINY_VARIANCE).maximum(noise_floor**2 / ratios)
