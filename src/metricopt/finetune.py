@@ -177,7 +177,6 @@ def _paths(task: Task, tasks: int, stages: Stages, value: ValueFunction | None, 
     generator = stream(seed, "collect")
     return collect(
         task,
-        tasks=tasks,
         steps=stages.steps,
         observations=stages.queries_a_task,
         optimizer=_plain(stages) if value is None else _guided(stages, value, seed),

@@ -103,18 +103,18 @@ class PrefixCache:
         assert self.cut is not None
         return self.cut.outputs(phi, rows, paired=paired)
 
-    def all_outputs(self, phi: Tensor, data: Examples, *, first: int | None = None, at_once: int) -> Tensor:
-        """Outputs on all rows of a data set, or on the first ones, without a graph, (population, n, ...).
+    def all_outputs(self, phi: Tensor, data: Examples, *, every: int = 1, at_once: int) -> Tensor:
+        """Outputs on all rows of a data set, or on every so manyth, without a graph, (population, n, ...).
 
         Args:
             phi: Vectors, (population, dim).
             data: Filled into the cache if it is not there.
-            first: How many rows.
+            every: Distance between the rows.
             at_once: Members times rows computed at the same time.
         """
         self.fill(data)
         rows = self._kept[id(data)][1] if self.holds(data) else data.inputs
-        return self.chunked(phi, rows if first is None else _part(rows, slice(first)), at_once=at_once)
+        return self.chunked(phi, rows if every == 1 else _part(rows, slice(None, None, every)), at_once=at_once)
 
     def chunked(self, phi: Tensor, rows: Tensor | Crossing, *, at_once: int) -> Tensor:
         """Outputs for shared rows without a graph, at most `at_once` members times rows at the same time."""

@@ -1,7 +1,7 @@
 """Named components: one decorator registers them, one sentence helps when a name is wrong."""
 
 import difflib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 from metricopt.errors import UnknownNameError
@@ -61,3 +61,21 @@ class Registry(Generic[Component]):
         near = difflib.get_close_matches(name, self._components, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(self._components) or 'none'}"
         return f"there is no {self.kind} named {name!r}; {hint}"
+
+
+def one_of(found: str, choices: Sequence[str], *, what: str) -> None:
+    """Raises UnknownNameError unless the setting called `what` is one of the choices.
+
+    Example:
+        >>> one_of("max", ("max", "min"), what="goal")
+        >>> one_of("mix", ("max", "min"), what="goal")
+        Traceback (most recent call last):
+        ...
+        metricopt.errors.UnknownNameError: goal is 'mix'; expected 'max' or 'min': did you mean 'min'?
+    """
+    if found not in choices:
+        listed = ", ".join(map(repr, choices[:-1])) + f" or {choices[-1]!r}"
+        near = difflib.get_close_matches(str(found), choices, n=1, cutoff=0.5)
+        raise UnknownNameError(
+            f"{what} is {found!r}; expected {listed}" + (f": did you mean {near[0]!r}?" if near else "")
+        )

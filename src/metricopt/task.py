@@ -229,9 +229,9 @@ class SupervisedTask(Task):
         """Outputs for shared inputs without a graph, (population, n, ...), within the memory limit."""
         return self.cache.chunked(phi, inputs, at_once=self.rows_at_once)
 
-    def search_outputs(self, phi: Tensor, *, first: int | None = None) -> Tensor:
-        """Outputs on the search data, or on their first rows, without a graph, (population, n, ...)."""
-        return self.cache.all_outputs(phi, self.search, first=first, at_once=self.rows_at_once)
+    def search_outputs(self, phi: Tensor, *, every: int = 1) -> Tensor:
+        """Outputs on the search data, or on every so manyth row, without a graph, (population, n, ...)."""
+        return self.cache.all_outputs(phi, self.search, every=every, at_once=self.rows_at_once)
 
     def costs(self, phi: Tensor) -> Tensor:
         """Each member's metric on the search data as a cost, NaN where the metric failed."""
@@ -317,8 +317,9 @@ class SupervisedTask(Task):
         return code
 
     def responses(self, phi: Tensor, *, rows: int) -> Tensor:
-        """Predictions on some rows of the search inputs, scaled so that squared differences are Fisher distances."""
-        outputs = self.search_outputs(phi, first=rows)
+        """Predictions on at most `rows` search inputs, scaled so that squared differences are Fisher distances."""
+        # Evenly spread rows, as in `directions`.
+        outputs = self.search_outputs(phi, every=math.ceil(len(self.search) / rows))
         if self.metric.on == "embeddings":
             features = outputs / outputs.std().clamp_min(1e-6)
         elif outputs.dim() == 2 or outputs.shape[-1] == 1:

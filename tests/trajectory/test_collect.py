@@ -41,7 +41,6 @@ def collected(task, *, tasks=4, steps=12, observations=5, seed=0, optimizer: Opt
     generator = torch.Generator().manual_seed(seed)
     return start, collect(
         task,
-        tasks=tasks,
         steps=steps,
         observations=observations,
         optimizer=optimizer,
@@ -67,7 +66,7 @@ def test_costs_are_those_of_the_observed_steps_and_each_is_one_query():
     task = Bowl()
     task.stage = "collect"
     _, paths = collected(task)
-    torch.testing.assert_close(paths.costs, task.costs(paths.observed_phi))
+    torch.testing.assert_close(paths.costs, task.costs(paths.observed_phi).double())
     assert task.ledger.used == 4 * 5 == len(task.ledger.queries)
     assert {query.stage for query in task.ledger.queries} == {"collect"}
     assert paths.noise_std == 0.125

@@ -26,14 +26,13 @@ def default_observations(steps: int) -> int:
 def collect(
     task: Task,
     *,
-    tasks: int,
     steps: int,
     observations: int,
     optimizer: OptimizerFactory,
     start: Tensor,
     generator: torch.Generator,
 ) -> Trajectory:
-    """Paths of `tasks` finetuning runs from `start` (tasks, dim), each observed at `observations` random steps.
+    """Paths of finetuning runs from each row of `start` (tasks, dim), observed at `observations` random steps each.
 
     The optimizer decides what kind of path it is: a plain one follows the loss, a guided one the value function too.
 
@@ -49,7 +48,7 @@ def collect(
         >>> cross_entropy = torch.nn.functional.cross_entropy
         >>> task = SupervisedTask(model, loss=cross_entropy, metric=mcr(), train=data, search=data)
         >>> paths = collect(
-        ...     task, tasks=2, steps=10, observations=3, optimizer=partial(torch.optim.SGD, lr=0.1),
+        ...     task, steps=10, observations=3, optimizer=partial(torch.optim.SGD, lr=0.1),
         ...     start=torch.zeros(2, task.dim), generator=generator,
         ... )
         >>> paths.phi.shape, paths.costs.shape, task.ledger.used
@@ -61,9 +60,9 @@ def collect(
             f"change observations or steps"
         )
     phi, loss = _walk(task, start, steps, optimizer=optimizer, generator=generator)
-    observed = _random_steps(tasks, steps, observations, generator)
+    observed = _random_steps(len(start), steps, observations, generator)
     index = observed.unsqueeze(-1).expand(-1, -1, task.dim)
-    costs = task.observe(torch.gather(phi, 1, index).flatten(0, 1)).reshape(tasks, observations)
+    costs = task.observe(torch.gather(phi, 1, index).flatten(0, 1)).reshape(observed.shape)
     return Trajectory(phi, loss, observed, costs, noise_std=task.noise_std())
 
 

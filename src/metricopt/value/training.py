@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
 from metricopt.records import LabelledTrajectory
+from metricopt.registry import one_of
 from metricopt.value.network import Norm, ValueNetwork
 from metricopt.value.objective import value_loss
 
@@ -47,6 +48,14 @@ class Training:
     inner_lr: float = 0.005
     inner_steps: int = 10
     meta_batch: int = 1
+
+    def __post_init__(self) -> None:
+        one_of(self.scheme, ("offline", "reptile"), what="scheme")
+        one_of(self.norm, get_args(Norm), what="norm")
+        counts = {name: getattr(self, name) for name in ("members", "steps", "rows", "inner_steps", "meta_batch")}
+        wrong = next((name for name, count in counts.items() if count < 1), None)
+        if wrong is not None:
+            raise ValueError(f"{wrong} is {counts[wrong]}; expected at least 1")
 
 
 PAPER = Training(scheme="reptile", norm="batch", members=1, standardise=False)
