@@ -54,5 +54,5 @@ def folder(result):
 @pytest.fixture(scope="session")
 def paper_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("paper")
-    optimized(folder, queries=50, preset="paper")
+    optimized(folder, queries=26, preset="paper")
     return folder

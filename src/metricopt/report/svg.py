@@ -97,6 +97,8 @@ def _x_tick(frame: Frame, value: float, words: str) -> str:
 
 def text(x: float, y: float, words: str, kind: str, *, anchor: str = "middle") -> str:
     """Words at a place."""
+    if not words:
+        return ""
     return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
