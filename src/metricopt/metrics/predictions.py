@@ -57,7 +57,9 @@ def scores_of(outputs: Tensor, *, multilabel: bool = False) -> Tensor:
     outputs = _single_logit_flat(outputs).double()
     if outputs.ndim == 2 or multilabel:
         return outputs.sigmoid()
-    return outputs.softmax(-1)
+    # The softmax, written out: torch's own takes three times as long for a few classes in double precision.
+    scores = (outputs - outputs.amax(-1, keepdim=True)).exp_()
+    return scores.div_(scores.sum(-1, keepdim=True))
 
 
 def margin_of(outputs: Tensor) -> Tensor:
