@@ -75,7 +75,7 @@ class Task(ABC):
         sheet = self.ledger.sheet(phi, stage=self.stage)
         if sheet.missing:
             self.ask(sheet)
-        return self._penalised(sheet.enter())
+        return self.penalised(sheet.enter())
 
     def ask(self, sheet: Sheet) -> None:
         """Write the missing answers on the sheet; all members are computed, so that bits do not depend on who asks."""
@@ -83,7 +83,8 @@ class Task(ABC):
         for member in sheet.missing:
             sheet.write(member, Query(sheet.stage, costs[member]), sync=member == sheet.missing[-1])
 
-    def _penalised(self, queries: list[Query]) -> Tensor:
+    def penalised(self, queries: list[Query]) -> Tensor:
+        """Costs of queries, (population,), with what they cost more for breaking constraints."""
         costs = torch.tensor([query.cost for query in queries], dtype=torch.float64)
         violations = torch.tensor([query.violation for query in queries], dtype=torch.float64)
         if not bool(violations.any()):
@@ -91,6 +92,15 @@ class Task(ABC):
         first = next((query for query in self.ledger.queries if query.cost == query.cost), None)
         least = first.cost if first is not None and first.violation == 0 else 1.0
         return torch.where(violations > 0, costs.clamp_min(least) + violations, costs)
+
+    @property
+    def asks_cheaply(self) -> bool:
+        """Whether any process may ask the metric, and not only the one that keeps the ledger."""
+        return True
+
+    def prepare(self) -> None:
+        """Compute what all processes that are forked from now on will need; nothing by default."""
+        return
 
     def start_batches(self, generator: torch.Generator) -> tuple[int, Iterator[Any]]:
         """How many kinds of mini-batches loss finetuning may follow, and endless batches with one of each kind."""
@@ -188,6 +198,17 @@ class SupervisedTask(Task):
         if self.augment is not None and not cache.reason:
             cache.reason = "the training data are augmented"
         return cache
+
+    @property
+    def asks_cheaply(self) -> bool:
+        """Whether any process may ask the metric: not if a call is dear or goes out of this machine."""
+        return not any(metric.costly or metric.hidden for metric in (self.metric, *(c.metric for c in self.keep)))
+
+    def prepare(self) -> None:
+        """Cache the activations of the training data, and measure how far inside their bounds constraints stay."""
+        if self.augment is None:
+            self.cache.fill(self.train)
+        self.margins()
 
     def batches(self, population: int, generator: torch.Generator) -> Iterator[Batch]:
         """Endless mini-batches of the training data, one a member."""

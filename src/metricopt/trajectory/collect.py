@@ -54,21 +54,27 @@ def collect(
         >>> paths.phi.shape, paths.costs.shape, task.ledger.used
         (torch.Size([2, 10, 4]), torch.Size([2, 3]), 6)
     """
-    if not 2 <= observations <= steps:
-        raise ObservationError(
-            f"{observations} metric observations in {steps} steps; expected between 2 and {steps}: "
-            f"change observations or steps"
-        )
-    phi, loss = _walk(task, start, steps, optimizer=optimizer, generator=generator)
-    observed = _random_steps(len(start), steps, observations, generator)
+    checked_observations(steps, observations)
+    phi, loss = walk(task, start, steps, optimizer=optimizer, generator=generator)
+    observed = random_steps(len(start), steps, observations, generator)
     index = observed.unsqueeze(-1).expand(-1, -1, task.dim)
     costs = task.observe(torch.gather(phi, 1, index).flatten(0, 1)).reshape(observed.shape)
     return Trajectory(phi, loss, observed, costs, noise_std=task.noise_std())
 
 
-def _walk(
+def checked_observations(steps: int, observations: int) -> None:
+    """Raise unless a path of so many steps can be observed so often."""
+    if not 2 <= observations <= steps:
+        raise ObservationError(
+            f"{observations} metric observations in {steps} steps; expected between 2 and {steps}: "
+            f"change observations or steps"
+        )
+
+
+def walk(
     task: Task, start: Tensor, steps: int, *, optimizer: OptimizerFactory, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
+    """Paths (tasks, steps, dim) and losses (tasks, steps) of a population that starts at `start` (tasks, dim)."""
     parameter = torch.nn.Parameter(start.clone())
     stepper = optimizer([parameter])
     batches = task.batches(len(start), generator)
@@ -83,7 +89,7 @@ def _walk(
     return torch.stack(path, 1), torch.stack(losses, 1)
 
 
-def _random_steps(tasks: int, steps: int, observations: int, generator: torch.Generator) -> Tensor:
+def random_steps(tasks: int, steps: int, observations: int, generator: torch.Generator) -> Tensor:
     """K distinct steps for each task in increasing order, the first and the last always among them."""
     inner = torch.rand(tasks, steps - 2, generator=generator).argsort(1)[:, : observations - 2] + 1
     ends = torch.tensor([0, steps - 1]).expand(tasks, 2)
