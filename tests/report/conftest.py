@@ -47,6 +47,11 @@ def result(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def result_without_folder():
+    return optimized(None, queries=40)
+
+
+@pytest.fixture(scope="session")
 def folder(result):
     return result[1]
 

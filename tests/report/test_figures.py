@@ -15,6 +15,7 @@ from metricopt.report.figures.progress import progress_figure
 from metricopt.report.figures.space import embedding_figure, principal_plane, space_figure
 from metricopt.report.figures.trajectories import trajectory_figure
 from metricopt.report.scale import telling_span, tick_texts, ticks
+from metricopt.report.tables import stage_table
 
 
 def run_with(costs, *more, goal="max"):
@@ -109,6 +110,13 @@ def test_changes_by_class_are_those_of_the_two_models(result):
 def test_nobody_won_or_lost_gives_no_picture():
     changes = {"classes": [0, 1], "examples": [5, 5], "right_before": [5, 4], "won": [0, 0], "lost": [0, 0]}
     assert class_figure(run_with([0.5], {"event": "accepted", "changes": changes})) is None
+
+
+def test_the_ledger_counts_by_stage_what_changed_nothing():
+    rows = re.findall(r'data-value="([^"]*)"', stage_table(run_with([0.5, 0.4, 0.4, 0.4, None, 0.3])))
+    queries, failed, best, median, became_best, no_change = map(float, rows)
+    assert (queries, failed, became_best, no_change) == (6, 1, 3, 2)
+    assert (best, median) == pytest.approx((0.7, 0.6))
 
 
 def test_a_default_run_has_its_figures(folder):

@@ -103,6 +103,12 @@ def test_a_result_writes_the_same_page_as_its_folder(result, tmp_path):
     assert path.read_text(encoding="utf-8") == page(read_run(folder))
 
 
+def test_a_run_without_a_folder_gives_the_same_pictures(result_without_folder, folder, tmp_path):
+    text = result_without_folder.report(tmp_path / "r.html").read_text(encoding="utf-8")
+    figures = re.compile(r"<figure.*?</figure>", re.DOTALL)
+    assert figures.findall(text) == figures.findall(page(read_run(folder)))
+
+
 def test_a_result_without_events_still_gives_the_answer(result, tmp_path):
     found, _ = result
     text = replace(found, events=()).report(tmp_path / "r.html").read_text(encoding="utf-8")

@@ -159,7 +159,7 @@ def _tiles(run: Run) -> str:
         tiles.append(("better in resamples", percent(confidence), f"of {number(run.accepted.get('resamples'))} paired"))
     correlation = run.result.get("rank_correlation")
     if isinstance(correlation, float):
-        tiles.append(("value function", f"{correlation:.2f}", "rank correlation"))
+        tiles.append(("value function", f"{correlation:.2f}", "rank correlation, held out"))
     return f'<dl class="tiles">{"".join(_tile(*each) for each in tiles)}</dl>'
 
 

@@ -53,6 +53,8 @@ def flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     for name, value in data.items():
         if isinstance(value, Mapping) and not ("shape" in value and "float32" in value):
             found |= flat(value, f"{prefix}{name}.")
+        elif isinstance(value, list | tuple) and value and all(isinstance(each, Mapping) for each in value):
+            found |= flat({str(i + 1): each for i, each in enumerate(value)}, f"{prefix}{name}.")
         elif not isinstance(value, Mapping):
             found[f"{prefix}{name}"] = ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
     return found
@@ -62,15 +64,25 @@ def stage_table(run: Run) -> str:
     """The ledger by stage."""
     rows = []
     stages = np.array(run.stages, dtype=object)
+    same = run.values == np.concatenate([[np.nan], run.best[:-1]])  # the very answer of the best point before
     for stage in dict.fromkeys(run.stages):
         mine = stages == stage
         values = run.values[mine & run.answered]
         failed = int((mine & ~run.answered).sum())
         best = float(values.max() if run.sign > 0 else values.min()) if len(values) else None
         middle = float(np.median(values)) if len(values) else None
+        unchanged = int((mine & same).sum())
         improved = sum(1 for i in run.path if i < len(mine) and mine[i])
-        rows.append([stage, int(mine.sum()), failed, best, middle, improved])
-    head = ["stage", "queries", "failed", f"best {run.metric}", f"median {run.metric}", "times best so far"]
+        rows.append([stage, int(mine.sum()), failed, best, middle, improved, unchanged])
+    head = [
+        "stage",
+        "queries",
+        "failed",
+        f"best {run.metric}",
+        f"median {run.metric}",
+        "became best",
+        "no change",
+    ]
     return table(head, rows, key="stages")
 
 

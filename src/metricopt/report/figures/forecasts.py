@@ -119,4 +119,5 @@ def _rank_reading(forecast: Array, truth: Array) -> str:
         meaning = "it told good from bad only roughly"
     else:
         meaning = "it could not tell good from bad proposals, so the search was little better than chance"
-    return f"Forecasts and answers have a rank correlation of {found:.2f} (1 is perfect, 0 is none): {meaning}."
+    said = f"Forecasts made before asking and the answers have a rank correlation of {found:.2f}"
+    return f"{said} (1 is perfect, 0 is none): {meaning}."
