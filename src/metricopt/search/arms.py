@@ -13,9 +13,16 @@ from metricopt.task import Task
 from metricopt.value.diagnostics import rank_correlation
 from metricopt.value.local_gp import LocalGP, local_gp
 
+_SMALLEST_SHIFT = 0.03  # logits
+
 
 class Arm(Protocol):
     """One way to choose the next few queries."""
+
+    @property
+    def spent(self) -> bool:
+        """Whether further queries would tell nothing."""
+        ...
 
     def pull(self, archive: Archive) -> None:
         """Make a few queries from the archive's best point on."""
@@ -27,6 +34,11 @@ class ShiftArm:
 
     def __init__(self, coordinates: Tensor) -> None:
         self._coordinates, self._next, self._size, self._improved = coordinates, 0, 1.0, False
+
+    @property
+    def spent(self) -> bool:
+        """Whether the steps have become too small to change labels."""
+        return self._size < _SMALLEST_SHIFT
 
     def pull(self, archive: Archive) -> None:
         """Try the next output's shift a step up and a step down."""
@@ -46,7 +58,10 @@ class ValueArm:
 
     Attributes:
         value: The last value function, over whitened steps from `centre`; None before the first fit.
+        spent: Never: the region starts over once it has become too small.
     """
+
+    spent = False
 
     def __init__(self, task: Task, recipe: Recipe, *, landmarks: Tensor, generator: torch.Generator) -> None:
         self._task, self._recipe, self._generator = task, recipe, generator

@@ -75,7 +75,8 @@ def _spend(archive: Archive, arms: list[Arm], *, least: float) -> None:
     rates, spent = [0.0] * len(arms), [0] * len(arms)
     while archive.left > 0:
         floor = least * max(rates) or 1.0
-        pick = min(range(len(arms)), key=lambda arm: spent[arm] / max(rates[arm], floor))
+        open_arms = [arm for arm in range(len(arms)) if not arms[arm].spent]
+        pick = min(open_arms, key=lambda arm: spent[arm] / max(rates[arm], floor))
         cost, made = archive.best_cost, len(archive.costs)
         arms[pick].pull(archive)
         queries = len(archive.costs) - made
