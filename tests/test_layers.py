@@ -23,7 +23,7 @@ LAYERS = (
     ("acceptance", "three_sets", "changes", "loss_line"),
     ("search",),
     ("finetune",),
-    ("result",),
+    ("result", "preflight"),
     ("optimize",),
     ("tasks",),
     ("baselines",),

@@ -45,8 +45,8 @@ class Comparison:
 
     @property
     def accepted(self) -> bool:
-        """Whether the whole interval of the gain lies above zero."""
-        return self.interval[0] > 0
+        """Whether the whole interval of the gain lies above zero, and the metric answered on all rows for both."""
+        return self.interval[0] > 0 and not math.isnan(self.before) and not math.isnan(self.after)
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,11 @@ class Examples:
     def __len__(self) -> int:
         return len(self.inputs)
 
+    @property
+    def has_classes(self) -> bool:
+        """Whether targets are one class number an example."""
+        return not self.targets.is_floating_point() and self.targets.dim() == 1
+
     def rows(self, index: Tensor) -> "Examples":
         """The same for some of the rows, in the order of `index`."""
         return Examples(self.inputs[index], self.targets[index], None if self.groups is None else self.groups[index])
@@ -65,7 +70,7 @@ def as_examples(data: Any, *, name: str = "data") -> Examples:
     if isinstance(data, Dataset):
         return _stacked([data[i] for i in range(len(data))], name, torch.stack)  # pyright: ignore[reportArgumentType]
     if isinstance(data, tuple | list) and len(data) in (2, 3):
-        return Examples(*(_tensor(part, name) for part in data))
+        return _named([_tensor(part, name) for part in data], name)
     raise DataError(
         f"{name} is a {type(data).__name__}; expected (inputs, targets), (inputs, targets, groups), "
         f"a torch Dataset or a DataLoader"
@@ -87,11 +92,40 @@ def as_hidden(data: Any, *, name: str = "data", first: int = 0) -> Examples:
     return Examples(inputs, torch.arange(first, first + len(inputs)), groups)
 
 
+def check_classes(train: Examples, other: Examples, *, name: str) -> None:
+    """Raises DataError if a class of the training data is missing from other data, called `name` in the sentence.
+
+    It would silently drop out of every per-class metric. Of more than 1000 classes some may well be missing.
+
+    Example:
+        >>> train = Examples(torch.zeros(2, 1), torch.tensor([0, 1]))
+        >>> check_classes(train, train.rows(torch.tensor([0])), name="val")
+        Traceback (most recent call last):
+        ...
+        metricopt.errors.DataError: class 1 of the training data is missing from val (1 rows); expected every class: ...
+    """
+    if not train.has_classes:
+        return
+    known, present = set(torch.unique(train.targets).tolist()), set(torch.unique(other.targets).tolist())
+    if len(known) <= 1000 and known - present:
+        raise DataError(
+            f"class {sorted(known - present)[0]} of the training data is missing from {name} ({len(other)} rows); "
+            f"expected every class: split with stratification or use more rows"
+        )
+
+
 def _stacked(parts: Sequence[Any], name: str, join: Any) -> Examples:
     if not parts or not isinstance(parts[0], tuple | list) or len(parts[0]) not in (2, 3):
         found = "nothing" if not parts else type(parts[0]).__name__
         raise DataError(f"{name} yields {found}; expected pairs (inputs, targets)")
-    return Examples(*(join([_tensor(part, name) for part in column]) for column in zip(*parts, strict=True)))
+    return _named([join([_tensor(part, name) for part in column]) for column in zip(*parts, strict=True)], name)
+
+
+def _named(parts: list[Tensor], name: str) -> Examples:
+    try:
+        return Examples(*parts)
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from None
 
 
 def _tensor(part: Any, name: str) -> Tensor:
@@ -99,7 +133,7 @@ def _tensor(part: Any, name: str) -> Tensor:
         # A copy: torch refuses reversed arrays, warns of read-only ones, and would share memory with the caller's.
         tensor = part if isinstance(part, Tensor) else torch.from_numpy(np.array(part))
     except (TypeError, ValueError) as error:
-        raise DataError(f"{name} holds a {type(part).__name__} that is no array: {error}") from error
+        raise DataError(f"{name} holds a {type(part).__name__} that is no array of numbers: {error}") from error
     # Nets are float32; numpy's default float64 would fail deep inside the first layer.
     return tensor.float() if tensor.dtype == torch.float64 else tensor
 

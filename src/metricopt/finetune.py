@@ -2,15 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from metricopt.errors import BudgetError
+from metricopt.errors import BudgetError, ObservationError
 from metricopt.optim.guided import Combine, Estimator, MetricGuided
 from metricopt.records import LabelledTrajectory, Outcome, Trajectory
+from metricopt.registry import one_of
 from metricopt.seeding import derived_seed, stream
 from metricopt.task import Task
 from metricopt.trajectory.collect import collect, default_observations
@@ -56,10 +57,29 @@ class Stages:
     weight: float = 1.0
     normalise: bool = True
 
+    def __post_init__(self) -> None:
+        one_of(self.optimizer, tuple(_OPTIMIZERS), what="optimizer")
+        one_of(self.combine, get_args(Combine), what="combine")
+        one_of(self.estimator, get_args(Estimator), what="estimator")
+        if self.rounds < 1:
+            raise BudgetError(f"rounds is {self.rounds}; expected at least 1 round of collecting")
+        if not 2 <= self.queries_a_task <= self.steps:
+            raise ObservationError(
+                f"{self.queries_a_task} metric observations in {self.steps} steps; expected between 2 and "
+                f"{self.steps}: change observations or steps"
+            )
+        if not 0 < self.held_out < 1:
+            raise ObservationError(f"held_out is {self.held_out}; expected a share of trajectories between 0 and 1")
+
     @property
     def queries_a_task(self) -> int:
         """K, as a number."""
         return default_observations(self.steps) if self.observations is None else self.observations
+
+    @property
+    def least_queries(self) -> int:
+        """What stage 1 takes at least: 4 trajectories a round."""
+        return 4 * self.queries_a_task * self.rounds
 
 
 PAPER = Stages(
@@ -203,10 +223,10 @@ def _guided(stages: Stages, value: ValueFunction, seed: int) -> Callable[[list[t
 
 def _tasks_a_round(stages: Stages, queries: int) -> int:
     tasks = queries // (stages.queries_a_task * stages.rounds)
-    if tasks < 4:
+    if queries < stages.least_queries:
         raise BudgetError(
             f"{queries} metric queries give {tasks} trajectories of {stages.queries_a_task} observations in each of "
-            f"{stages.rounds} rounds; expected at least 4: grant {4 * stages.queries_a_task * stages.rounds} queries, "
+            f"{stages.rounds} rounds; expected at least 4: grant {stages.least_queries} queries, "
             f"or set fewer observations or rounds"
         )
     return tasks

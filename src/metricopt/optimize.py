@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ from metricopt import __version__
 from metricopt.adapters import AdaptedModel, Adapter, DynamicBias, FiLM, OutputAffine, adapt
 from metricopt.adapters.saved import adapter_facts
 from metricopt.constraint import Constraint
-from metricopt.errors import AdapterError, MetricFailureWarning
+from metricopt.errors import AdapterError, BudgetError, FileFormatError, MetricFailureWarning
 from metricopt.events import NAME, Event, Listener, read_events
 from metricopt.examples import Examples, Sampling
 from metricopt.finetune import PAPER, LearntValue, finetune, learn_value_function
@@ -23,7 +23,9 @@ from metricopt.journal import open_journal
 from metricopt.ledger import QueryLedger
 from metricopt.loss_line import loss_line
 from metricopt.metrics import as_metric
+from metricopt.preflight import check_loss, check_parts, check_plan
 from metricopt.records import Outcome
+from metricopt.registry import one_of
 from metricopt.result import Result, changes_at, check_phi, compare_phi, resamples_of
 from metricopt.search import Recipe, walk
 from metricopt.search.starts import loss_starts
@@ -100,6 +102,11 @@ def optimize(
         (True, 40)
     """
     began, metric = time.perf_counter(), as_metric(metric)
+    check_plan(queries, recipe, max_failures)
+    check_parts(net, adapter, loss, keep)
+    one_of(preset, get_args(Preset), what="preset")
+    if resume and run_dir is None:
+        raise FileFormatError("resume is True without a run_dir; expected the folder of a run: pass it as run_dir")
     sets = three_sets(train, val, holdout, seed=seed, hidden=metric.hidden)
     ledger = QueryLedger() if ledger is None else ledger
     ledger.budget = queries
@@ -116,6 +123,7 @@ def optimize(
         labels_visible=learn_from_val and not metric.hidden,
         keep=keep,
     )
+    check_loss(task)
     recipe = Recipe() if recipe is None else recipe
     settings = {
         "queries": queries,
@@ -198,13 +206,22 @@ def propose(
     if preset == "paper":
         return _paper(task, queries=queries, seed=seed)
     recipe = Recipe() if recipe is None else recipe
-    starts = loss_starts(task, steps=recipe.start_steps, lr=recipe.start_lr, generator=stream(seed, "starts"))
+    starts = torch.zeros(0, task.dim)
+    if recipe.starts:
+        starts = loss_starts(task, steps=recipe.start_steps, lr=recipe.start_lr, generator=stream(seed, "starts"))
     found = walk(task, queries=queries, seed=seed, starts=starts, recipe=recipe)
     return found.outcome, found.rank_correlation
 
 
 def _paper(task: SupervisedTask, *, queries: int, seed: int) -> tuple[Outcome, float]:
     """Trajectories, value function, guided finetuning: the original and the end of the path are queried last."""
+    least = PAPER.least_queries + 2
+    if queries < least:
+        raise BudgetError(
+            f"the paper preset was given {queries} metric queries; expected at least {least}, for "
+            f"{PAPER.least_queries // PAPER.queries_a_task} trajectories of {PAPER.queries_a_task} observations and "
+            f"2 at the end: grant more, or use the default preset"
+        )
     learnt: LearntValue = learn_value_function(task, queries=queries - 2, seed=seed, stages=PAPER)
     phi = finetune(task, learnt.value, seed=seed, stages=PAPER).phi
     task.stage = "finetuned"

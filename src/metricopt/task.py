@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
@@ -14,11 +14,12 @@ from metricopt.adapters.cutting import Crossing
 from metricopt.asking import answers, settled, warned
 from metricopt.constraint import Constraint, binomial_std
 from metricopt.errors import DataError
-from metricopt.examples import Examples, Sampling, index_stream
+from metricopt.examples import Examples, Sampling, check_classes, index_stream
 from metricopt.ledger import Query, QueryLedger, Sheet
 from metricopt.metrics import Metric
 from metricopt.metrics.metric import Answer
 from metricopt.prefix_cache import DEFAULT_MEMORY, PrefixCache
+from metricopt.registry import one_of
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 Augment = Callable[[Tensor, torch.Generator], Tensor]
@@ -174,8 +175,11 @@ class SupervisedTask(Task):
         cache: int = DEFAULT_MEMORY,
         augment: Augment | None = None,
     ) -> None:
+        one_of(sampling, get_args(Sampling), what="sampling")
+        if batch_size < 1:
+            raise DataError(f"batch_size is {batch_size}; expected at least 1 row a mini-batch")
         if not metric.hidden:
-            _check_classes(train, search)
+            check_classes(train, search, name="the validation data")
         self.model, self.loss_function, self.metric = model, loss, metric
         self.train, self.search = train, search
         self.ledger = QueryLedger() if ledger is None else ledger
@@ -240,8 +244,7 @@ class SupervisedTask(Task):
 
     def start_batches(self, generator: torch.Generator) -> tuple[int, Iterator[Batch]]:
         """Plain and class-balanced batches of the training data and, where labels are visible, of the search data."""
-        classes = not self.train.targets.is_floating_point() and self.train.targets.dim() == 1
-        samplings: list[Sampling] = ["plain", "balanced"] if classes else ["plain"]
+        samplings: list[Sampling] = ["plain", "balanced"] if self.train.has_classes else ["plain"]
         sets = [self.train, self.search] if self.labels_visible else [self.train]
         kinds: list[tuple[Examples, Sampling]] = [(data, sampling) for data in sets for sampling in samplings]
         return len(kinds), self._mixed(kinds, 1, generator)
@@ -387,15 +390,3 @@ class SupervisedTask(Task):
         values = metric.values(outputs[index], self.search.targets[index], groups, failures="nan")
         self.ledger.resamples += resamples
         return metric.cost(values)
-
-
-def _check_classes(train: Examples, search: Examples) -> None:
-    """A class that the metric data lack would silently drop out of every per-class metric."""
-    if train.targets.is_floating_point() or train.targets.dim() > 1:
-        return
-    known, present = set(torch.unique(train.targets).tolist()), set(torch.unique(search.targets).tolist())
-    if len(known) <= 1000 and known - present:
-        raise DataError(
-            f"class {sorted(known - present)[0]} of the training data is missing from the validation data "
-            f"({len(search)} rows); expected every class: split with stratification or use more rows"
-        )

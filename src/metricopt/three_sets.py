@@ -9,7 +9,7 @@ from torch import Tensor
 
 from metricopt.data import check_apart
 from metricopt.errors import DataError
-from metricopt.examples import Examples, as_examples, as_hidden
+from metricopt.examples import Examples, as_examples, as_hidden, check_classes
 from metricopt.seeding import stream
 
 
@@ -29,15 +29,18 @@ def three_sets(train: Any, val: Any, holdout: Any, *, seed: int, hidden: bool = 
         "train": as_examples(train, name="train"),
         "val": as_hidden(val, name="val") if hidden else as_examples(val, name="val"),
     }
-    if holdout is None:
-        sets["val"], sets["holdout"] = _cut(sets["val"], seed)
-        _check(sets, ("train", "val"), hidden)
-    else:
+    if holdout is not None:
         first = len(sets["val"])
         sets["holdout"] = (
             as_hidden(holdout, name="holdout", first=first) if hidden else as_examples(holdout, name="holdout")
         )
-        _check(sets, ("train", "val", "holdout"), hidden)
+    _check_numbers(sets)
+    _check_alike(sets, hidden)
+    for name, part in {} if hidden else sets.items():
+        check_classes(sets["train"], part, name=name)
+    check_apart({name: part.inputs if hidden else (part.inputs, part.targets) for name, part in sets.items()})
+    if holdout is None:
+        sets["val"], sets["holdout"] = _cut(sets["val"], seed)
     return sets
 
 
@@ -60,17 +63,50 @@ def _fingerprint(examples: Examples) -> str:
     return digest.hexdigest()[:16]
 
 
-def _check(sets: Mapping[str, Examples], names: tuple[str, ...], hidden: bool) -> None:
-    check_apart({name: sets[name].inputs if hidden else _plain(sets[name]) for name in names})
+def _check_numbers(sets: Mapping[str, Examples]) -> None:
+    """NaN would go unnoticed through a network until every metric fails."""
+    for name, part in sets.items():
+        for what, tensor in (("inputs", part.inputs), ("targets", part.targets)):
+            if tensor.device.type != "cpu":
+                raise DataError(f"{what} of {name} are on {tensor.device}; expected on cpu: pass {what}.cpu()")
+            if not tensor.is_floating_point():
+                continue
+            broken = ~torch.isfinite(tensor.reshape(len(tensor), -1)).all(1)
+            if bool(broken.any()):
+                raise DataError(
+                    f"{what} of {name} hold NaN or infinity in {int(broken.sum())} of {len(part)} rows, the first of "
+                    f"them row {int(broken.nonzero()[0])}; expected numbers: drop or fill in these rows"
+                )
+
+
+def _check_alike(sets: Mapping[str, Examples], hidden: bool) -> None:
+    for name, part in sets.items():
+        for what in ("inputs",) if hidden else ("inputs", "targets"):
+            found, expected = getattr(part, what), getattr(sets["train"], what)
+            if found.shape[1:] != expected.shape[1:] or found.is_floating_point() != expected.is_floating_point():
+                raise DataError(
+                    f"{what} of {name} have shape {tuple(found.shape)} and type {found.dtype}, those of train "
+                    f"{tuple(expected.shape)} and {expected.dtype}; expected rows of one kind: encode both alike"
+                )
 
 
 def _cut(val: Examples, seed: int, *, share: float = 0.4) -> tuple[Examples, Examples]:
+    """Two random parts; should one of them lack a class, the classes are spread evenly over both."""
     if len(val) < 20:
         raise DataError(f"val has {len(val)} rows; expected at least 20, or a holdout of its own: pass more rows")
     order = torch.randperm(len(val), generator=stream(seed, "holdout"))
     cut = len(val) - round(share * len(val))
+    if val.has_classes:
+        classes = val.targets[order]
+        sizes = {len(torch.unique(part)) for part in (classes, classes[:cut], classes[cut:])}
+        order = order if len(sizes) == 1 else order[_spread(classes).argsort(stable=True)]
     return val.rows(order[:cut]), val.rows(order[cut:])
 
 
-def _plain(examples: Examples) -> tuple[Tensor, Tensor]:
-    return examples.inputs, examples.targets
+def _spread(classes: Tensor) -> Tensor:
+    """Places in (0, 1), (n,), over which the members of each class are spread evenly in the order they come."""
+    place = torch.zeros(len(classes))
+    for label in torch.unique(classes).tolist():
+        mine = (classes == label).nonzero().flatten()
+        place[mine] = (torch.arange(len(mine)) + 0.5) / len(mine)
+    return place

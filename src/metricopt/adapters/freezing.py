@@ -62,6 +62,8 @@ def placement(net: nn.Module) -> tuple[torch.device, torch.dtype]:
         raise AdapterError(
             f"the network is spread over {', '.join(sorted(devices))}; expected one device: move it there"
         )
+    if devices == {"meta"}:
+        raise AdapterError("the network is on the meta device, where it has shapes but no weights; load them first")
     half = [t.dtype for t in tensors if t.dtype in (torch.float16, torch.bfloat16)]
     if half:
         raise AdapterError(

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 import torch
 from torch import Tensor, nn
 
-from metricopt.adapters.inputs import Inputs, call
+from metricopt.adapters.inputs import Inputs, call, tensors_of
 from metricopt.errors import AdapterError
 
 Kinds = tuple[type[nn.Module], ...]
@@ -141,6 +141,12 @@ def _run(net: nn.Module, example: Inputs, defined: list[str]) -> tuple[list[str]
     try:
         with torch.no_grad():
             output = call(net, example)
+    except (RuntimeError, TypeError, ValueError, IndexError) as error:
+        found = ", ".join(f"{tuple(tensor.shape)} {tensor.dtype} on {tensor.device}" for tensor in tensors_of(example))
+        raise AdapterError(
+            f"the network raised {type(error).__name__} on inputs {found}: {error}; expected an output: pass inputs of "
+            f"the kind it was trained on"
+        ) from error
     finally:
         for handle in handles:
             handle.remove()

@@ -23,6 +23,14 @@ class Recipe:
         least: Share of the better arm's queries that the other arm gets at least.
         caution: Standard errors by which a point must beat the one returned so far to take its place.
         rows: Rows of the metric's inputs on which the change of predictions is measured.
+
+    Example:
+        >>> Recipe(whiten=False).batch
+        5
+        >>> Recipe(batch=0)
+        Traceback (most recent call last):
+        ...
+        ValueError: batch is 0; expected at least 1: choose a larger one
     """
 
     starts: bool = True
@@ -39,3 +47,18 @@ class Recipe:
     least: float = 0.25
     caution: float = 1.0
     rows: int = 1000
+
+    def __post_init__(self) -> None:
+        least = {"start_steps": 1, "batch": 1, "candidates": 2 * self.batch, "neighbours": 6, "rows": 1, "caution": 0}
+        for name, bound in least.items():
+            if not getattr(self, name) >= bound:
+                raise ValueError(f"{name} is {getattr(self, name)}; expected at least {bound}: choose a larger one")
+        if not self.start_lr > 0:
+            raise ValueError(f"start_lr is {self.start_lr}; expected a positive rate: choose a larger one")
+        if not 0 < self.smallest <= self.radius:
+            raise ValueError(
+                f"smallest is {self.smallest} and radius {self.radius}; expected positive radii, the smallest not "
+                f"above the first: change either"
+            )
+        if not 0 < self.least <= 1:
+            raise ValueError(f"least is {self.least}; expected a share above 0 and up to 1: choose another one")
