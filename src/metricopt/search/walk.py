@@ -13,6 +13,8 @@ from metricopt.search.recipe import Recipe
 from metricopt.seeding import stream
 from metricopt.task import Task
 
+_FIRST_LOOK = 0.3  # of the queries at most
+
 
 @dataclass(frozen=True)
 class Walk:
@@ -51,7 +53,11 @@ def walk(task: Task, *, queries: int, seed: int, starts: Tensor, recipe: Recipe 
     value = ValueArm(task, recipe, landmarks=landmarks, generator=stream(seed, "value arm"))
     arms: list[Arm] = [value]
     if recipe.shifts and len(task.shift_coordinates):
-        arms.insert(0, ShiftArm(task.shift_coordinates))
+        shift = ShiftArm(task.shift_coordinates)
+        # One look at each output first: where shifts are all that is needed, a small budget has no time to find out.
+        for _ in range(min(len(task.shift_coordinates), round(_FIRST_LOOK * queries / 2))):
+            shift.pull(archive)
+        arms.insert(0, shift)
     _spend(archive, arms, least=recipe.least)
     return Walk(archive.outcome(), value.held_out_correlation(archive), tuple(value.forecasts))
 
