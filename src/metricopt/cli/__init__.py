@@ -13,6 +13,7 @@ import typer
 
 from metricopt import __version__
 from metricopt.cli import bench_quality as _bench_quality  # noqa: F401
+from metricopt.cli import bench_speed as _bench_speed  # noqa: F401
 from metricopt.cli.bench import bench_app
 from metricopt.cli.demo import demo_command
 from metricopt.cli.listing import list_command

@@ -1,0 +1,66 @@
+"""`metricopt bench speed`: what guidance, populations, caches and processes cost and save."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from metricopt.cli.bench import bench_app
+from metricopt.cli.output import Json, deliver
+
+
+@bench_app.command("speed")
+def speed_command(
+    figures: Annotated[str, typer.Option(help="Letters of figures, as in a,c; all by default.")] = "",
+    repeats: Annotated[int, typer.Option(help="Rounds of each measurement.")] = 15,
+    quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes, only to see that everything runs.")] = False,
+    page: Annotated[Path | None, typer.Option(help="Write the page about speed, in Markdown, to this file.")] = None,
+    record: Annotated[Path | None, typer.Option(help="Measure nothing; make text and page from this record.")] = None,
+    json: Json = None,
+) -> None:
+    """Ratios of running times, measured interleaved in this process, with medians, quartiles and targets."""
+    from metricopt.experiments.speed import page as text_of
+    from metricopt.experiments.store import write_text
+
+    found = _measured(figures, repeats, quick) if record is None else _read(record)
+    text = text_of(found)
+    if page is not None:
+        write_text(page, text)
+    deliver(text, found, json)
+
+
+def _measured(figures: str, repeats: int, quick: bool) -> dict[str, Any]:
+    import torch
+
+    from metricopt.experiments.provenance import provenance
+    from metricopt.experiments.speed import Effort, run_figures
+    from metricopt.experiments.speed.profile import profiled
+    from metricopt.progress import Progress
+
+    effort = Effort(repeats, quick=quick)
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(True)
+    names = [part.strip() for part in figures.split(",") if part.strip()]
+    with Progress("figures") as progress:
+
+        def watch(count: int, total: int, last: str) -> None:
+            progress.total = total
+            progress.update(count, last)
+
+        rows = run_figures(names, effort, watch=watch)
+    shares = [] if names else profiled(effort)
+    return {"provenance": {**provenance(), "rounds": repeats, "quick": quick}, "figures": rows, "profile": shares}
+
+
+def _read(record: Path) -> dict[str, Any]:
+    import json
+
+    from metricopt.errors import FileFormatError
+
+    try:
+        found = json.loads(record.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise FileFormatError(f"{record} cannot be read ({error}); expected a record of bench speed --json") from error
+    if not isinstance(found, dict) or not {"provenance", "figures", "profile"} <= set(found):
+        raise FileFormatError(f"{record} is no record of the speed benchmark; expected one of bench speed --json")
+    return found

@@ -1,0 +1,60 @@
+"""Where the time of a whole run goes now."""
+
+import cProfile
+import pstats
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from metricopt.experiments.speed.figures import Effort
+from metricopt.experiments.speed.problems import tabular_task
+from metricopt.finetune import finetune, learn_value_function
+from metricopt.metrics import f_beta
+from metricopt.optimize import propose
+
+_HOME = str(Path(__file__).parents[2])
+
+
+def profiled(effort: Effort) -> list[dict[str, Any]]:
+    """Shares of the computing time of two runs by the function of this package that was at work, the largest first.
+
+    Example:
+        >>> rows = profiled(Effort(quick=True))
+        >>> sorted({row["run"] for row in rows}), bool(rows[0]["share"] <= 1)
+        (['default search, 150 queries', 'two stages, 600 queries'], True)
+    """
+    sizes = effort.of((34_189, 4_884), (200, 60))
+    task = tabular_task(train=sizes[0], search=sizes[1], metric=f_beta())
+    other = tabular_task(train=sizes[0], search=sizes[1], metric=f_beta())
+    queries = effort.of((150, 600), (10, 100))
+
+    def stages() -> None:
+        finetune(other, learn_value_function(other, queries=queries[1]).value)
+
+    return [
+        *_shares("default search, 150 queries", lambda: propose(task, queries=queries[0])),
+        *_shares("two stages, 600 queries", stages),
+    ]
+
+
+def _shares(run: str, work: Callable[[], object], *, most: int = 8) -> list[dict[str, Any]]:
+    profiler = cProfile.Profile()
+    profiler.runcall(work)
+    stats: dict[Any, Any] = pstats.Stats(profiler).stats  # pyright: ignore[reportAttributeAccessIssue]
+    total = sum(entry[2] for entry in stats.values())
+    spent: dict[str, float] = {}
+    for function, (_, _, own, _, callers) in stats.items():
+        # Time in torch, NumPy and Python itself belongs to whoever of us called.
+        if function[0].startswith(_HOME):
+            spent[_name(function)] = spent.get(_name(function), 0.0) + own
+            continue
+        for caller, (_, _, share, _) in callers.items():
+            if caller[0].startswith(_HOME):
+                spent[_name(caller)] = spent.get(_name(caller), 0.0) + share
+    largest = sorted(spent.items(), key=lambda item: -item[1])[:most]
+    rows = [{"run": run, "function": name, "share": seconds / total} for name, seconds in largest]
+    return [*rows, {"run": run, "function": "all", "share": 1.0, "seconds": total}]
+
+
+def _name(function: tuple[str, int, str]) -> str:
+    return f"{Path(function[0]).relative_to(_HOME).with_suffix('')}: {function[2]}"
