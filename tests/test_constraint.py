@@ -14,8 +14,8 @@ from metricopt.losses import cross_entropy
 from metricopt.metrics import mcr
 
 DRAW = torch.Generator().manual_seed(0)
-X = torch.randn(5000, 4, generator=DRAW)
-Y = (X[:, 0] + 0.7 * X[:, 1] * X[:, 2] + 0.4 * torch.randn(5000, generator=DRAW) > 0.8).long()
+X = torch.randn(9000, 4, generator=DRAW)
+Y = (X[:, 0] + 0.7 * X[:, 1] * X[:, 2] + 0.4 * torch.randn(9000, generator=DRAW) > 0.8).long()
 
 
 def share(hits, all_of):
@@ -45,6 +45,7 @@ def optimised(net, *, keep=(), metric=RECALL, **settings):
         metric=metric,
         train=(X[:1000], Y[:1000]),
         val=(X[1000:3500], Y[1000:3500]),
+        holdout=(X[6000:], Y[6000:]),
         queries=80,
         recipe=mo.Recipe(start_steps=50, candidates=100),
         keep=keep,
@@ -54,7 +55,7 @@ def optimised(net, *, keep=(), metric=RECALL, **settings):
 
 def precision_of(result):
     with torch.no_grad():
-        return precision_score(Y[3500:], (result.model(X[3500:]).squeeze(-1) > 0).long(), zero_division=1.0)
+        return precision_score(Y[3500:6000], (result.model(X[3500:6000]).squeeze(-1) > 0).long(), zero_division=1.0)
 
 
 @pytest.fixture(scope="module")
