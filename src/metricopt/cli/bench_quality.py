@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from metricopt.cli.bench import bench_app
-from metricopt.cli.output import Json, deliver
+from metricopt.cli.output import Json, deliver, writable_folder
 
 if TYPE_CHECKING:
     from metricopt.experiments.quality import Settings
@@ -14,12 +14,17 @@ if TYPE_CHECKING:
 
 @bench_app.command("quality")
 def quality_command(
-    out: Annotated[Path, typer.Option(help="Folder of cells, tables and plots; an interrupted run goes on there.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="Folder of cells, tables and plots; an interrupted run goes on there.", callback=writable_folder
+        ),
+    ],
     queries: Annotated[str, typer.Option(help="Budgets of metric queries, increasing.")] = "50,150,500",
     seeds: Annotated[int, typer.Option(help="Number of seeds.")] = 5,
     problems: Annotated[str, typer.Option(help="Names of problems; all by default.")] = "",
     methods: Annotated[str, typer.Option(help="Names of methods; all by default.")] = "",
-    workers: Annotated[int, typer.Option(help="Processes, each with one thread.")] = 2,
+    workers: Annotated[int, typer.Option(min=1, help="Processes, each with one thread.")] = 2,
     dim: Annotated[
         str, typer.Option(help="Size of FiLM's part of phi; several to compare, the first in tables.")
     ] = "32",

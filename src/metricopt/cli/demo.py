@@ -6,19 +6,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from metricopt.cli.output import Json, deliver
+from metricopt.cli.output import Json, deliver, writable_folder
 
 if TYPE_CHECKING:
     from metricopt.scalars import TensorBoardScalars
 
 
 def demo_command(
-    out: Annotated[Path, typer.Option(help="Folder for report.html, result.json and progress.png.")] = Path("demo"),
+    out: Annotated[
+        Path, typer.Option(help="Folder for report.html, result.json and progress.png.", callback=writable_folder)
+    ] = Path("demo"),
     queries: Annotated[int, typer.Option(help="Metric queries that each method may spend, at least 10.")] = 300,
     seed: Annotated[int, typer.Option(help="Everything random depends on it alone.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a demo that was stopped in OUT.")] = False,
     log_dir: Annotated[
-        Path | None, typer.Option(help="Folder for TensorBoard scalars; needs the package tensorboard.")
+        Path | None,
+        typer.Option(help="Folder for TensorBoard scalars; needs the package tensorboard.", callback=writable_folder),
     ] = None,
     json: Json = None,
 ) -> None:

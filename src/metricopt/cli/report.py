@@ -5,10 +5,17 @@ from typing import Annotated
 
 import typer
 
+from metricopt.cli.output import writable
+
 
 def report_command(
-    run_dir: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="Folder of a run, finished or still running.")],
-    out: Annotated[Path | None, typer.Option(help="File of the page; by default RUN_DIR/report.html.")] = None,
+    run_dir: Annotated[
+        Path,
+        typer.Argument(metavar="RUN_DIR", help="Folder of a run, finished or still running.", exists=True),
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="File of the page; by default RUN_DIR/report.html.", callback=writable)
+    ] = None,
 ) -> None:
     """Write one self-contained HTML page about a run: the answer first, then pictures, tables and settings.
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from metricopt.cli.output import Json, deliver
+from metricopt.cli.output import Json, deliver, writable_folder
 
 
 def run_command(
@@ -18,7 +18,10 @@ def run_command(
     data: Annotated[
         str, typer.Option(metavar="A,B", help="Only these data sets: a9a, covtype2, covtype7; by default all it has.")
     ] = "",
-    out: Annotated[Path | None, typer.Option(help="Folder of the records; by default runs/EXPERIMENT-SCALE.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the records; by default runs/EXPERIMENT-SCALE.", callback=writable_folder),
+    ] = None,
     workers: Annotated[int, typer.Option(help="Processes, with one thread each.")] = 2,
     fresh: Annotated[
         bool, typer.Option("--fresh/--resume", help="Measure everything again, or only what OUT lacks.")

@@ -54,6 +54,10 @@ class Settings:
             )
         if self.seeds < 1:
             raise BudgetError(f"{self.seeds} seeds were asked for; expected at least 1, and 5 for significance")
+        if not self.dims or min(self.dims) < 1:
+            raise BudgetError(f"the sizes of phi are {self.dims}; expected whole numbers from 1 on, such as 16,64")
+        if not all(letter.isalnum() or letter in "-_." for letter in self.tag):
+            raise UnknownNameError(f"the tag is {self.tag!r}; expected letters, digits, -, _ or ., as in a file name")
         if bool(self.recipe) and not self.tag:
             raise UnknownNameError(f"the recipe {self.recipe} has no tag; expected a name for it: add --tag NAME")
         recipe_with(self.recipe)
@@ -78,6 +82,10 @@ def recipe_with(overrides: dict[str, Any]) -> Recipe:
     for name in overrides:
         if name not in known:
             raise UnknownNameError(f"a recipe has no field {name!r}; expected one of {', '.join(known)}")
+    for one in dataclasses.fields(Recipe):
+        found = overrides.get(one.name, one.default)
+        if type(found) is not type(one.default) and not (isinstance(one.default, float) and type(found) is int):
+            raise UnknownNameError(f"the recipe has {one.name}={found!r}; expected one like {one.default!r}")
     return dataclasses.replace(Recipe(), **overrides)
 
 

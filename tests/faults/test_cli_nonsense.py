@@ -1,0 +1,87 @@
+import pytest
+import typer
+
+from metricopt.cli import app, main
+
+NUMBERS = ("many", "1.5", "", "0x10")
+FOLDERS = ("file", "file/inside")
+# Every parameter of every command, with values that make no sense for it; flags take none.
+NONSENSE = {
+    "demo": {
+        "--out": FOLDERS,
+        "--queries": (*NUMBERS, "-5", "0"),
+        "--seed": NUMBERS,
+        "--resume": ("=maybe",),
+        "--log-dir": FOLDERS,
+        "--json": ("file/inside", "."),
+    },
+    "list": {"kind": ("colours", ""), "--json": ("file/inside", ".")},
+    "run table3": {
+        "name": ("table4", ""),
+        "--seeds": (*NUMBERS, "0", "-1"),
+        "--scale": ("huge", ""),
+        "--data": ("mars", "a9a,mars"),
+        "--out": FOLDERS,
+        "--workers": (*NUMBERS, "0", "-1"),
+        "--fresh": ("=maybe",),
+        "--json": ("file/inside", "."),
+    },
+    "report": {"run_dir": ("nowhere", "file/inside"), "--out": ("file/inside",)},
+    "bench quality --out new": {
+        "--out": FOLDERS,
+        "--queries": ("a,b", "-5", "150,50", "", "50,,150", "1e2"),
+        "--seeds": (*NUMBERS, "0"),
+        "--problems": ("mars",),
+        "--methods": ("magic", "metricopt@unknown"),
+        "--workers": (*NUMBERS, "0", "-1"),
+        "--dim": ("x", "0", "-3", ""),
+        "--recipe": ("{", "[]", '{"nonsense": 1}', '{"whiten": "no"}', '{"batch": 3}'),
+        "--tag": ("a/b", "../x"),
+        "--summary-only": ("=maybe",),
+        "--json": ("file/inside", "."),
+    },
+}
+CASES = [
+    (command, parameter, value)
+    for command, parameters in NONSENSE.items()
+    for parameter, values in parameters.items()
+    for value in values
+]
+
+
+def arguments(command, parameter, value):
+    words = command.split()
+    if not parameter.startswith("--"):
+        return [*words[:1], value]
+    if value.startswith("="):
+        return [*words, parameter + value]
+    return [*words, parameter, value]
+
+
+@pytest.mark.parametrize(("command", "parameter", "value"), CASES)
+def test_a_value_that_makes_no_sense_is_exit_code_2_and_a_sentence_before_any_work(
+    command, parameter, value, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SystemExit) as left:
+        main(arguments(command, parameter, value))
+    said = capsys.readouterr()
+    assert left.value.code == 2, said.err
+    assert said.out == "" and "Traceback" not in said.err and len(said.err) > 20
+    assert [path.name for path in tmp_path.iterdir()] == ["file"], "nothing was begun"
+
+
+def commands(group, words=()):
+    for name, command in group.commands.items():
+        if isinstance(command, typer.core.TyperGroup):
+            yield from commands(command, (*words, name))
+        else:
+            yield " ".join((*words, name)), command
+
+
+@pytest.mark.parametrize("command", NONSENSE)
+def test_the_table_above_has_every_parameter_of_the_command(command):
+    found = dict(commands(typer.main.get_command(app)))
+    name = next(name for name in found if command == name or command.startswith(f"{name} "))
+    assert {parameter.opts[0] for parameter in found[name].params} - {"--help"} == set(NONSENSE[command])
