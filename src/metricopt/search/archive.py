@@ -16,6 +16,14 @@ class Archive:
         costs: Their costs, NaN where the metric failed, (n,).
         best: The phi of lowest cost so far, (dim,): where the search goes on.
         best_cost: Its cost.
+
+    Example:
+        >>> from metricopt.tasks.synthetic import QuadraticTask
+        >>> task = QuadraticTask(dim=2)
+        >>> archive = Archive(task, 3)
+        >>> archive.observe(torch.stack([torch.zeros(2), task.optimum]), stage="start")
+        >>> torch.equal(archive.best, task.optimum), archive.left
+        (True, 1)
     """
 
     def __init__(self, task: Task, queries: int, *, caution: float = 0.0) -> None:

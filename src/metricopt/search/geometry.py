@@ -24,6 +24,11 @@ class Geometry:
     Attributes:
         to_phi: (dim, dim): dphi = to_phi dz.
         to_whitened: (dim, dim): dz = to_whitened dphi, the inverse.
+
+    Example:
+        >>> twice = Geometry(2 * torch.eye(2), torch.eye(2) / 2)
+        >>> twice.plain(torch.ones(1, 2)), twice.whitened(torch.ones(1, 2)), twice.gradient(torch.ones(1, 2))
+        (tensor([[2., 2.]]), tensor([[0.5000, 0.5000]]), tensor([[2., 2.]]))
     """
 
     to_phi: Tensor
@@ -53,12 +58,20 @@ def euclidean(dim: int) -> Geometry:
 
 
 def output_geometry(task: Task, phi: Tensor, *, rows: int) -> Geometry:
-    """Geometry of the predictions around one phi (dim,)."""
+    """Geometry of the predictions around one phi (dim,); that of phi itself where they do not change, or not finitely.
+
+    Example:
+        >>> from metricopt.tasks.synthetic import QuadraticTask
+        >>> geometry = output_geometry(QuadraticTask(dim=3), torch.zeros(3), rows=10)  # its response is phi itself
+        >>> torch.allclose(geometry.plain(torch.ones(1, 3)).norm(), torch.tensor(3.0).sqrt(), atol=1e-3)
+        True
+    """
     steps = _STEP * torch.eye(task.dim)
     ahead, behind = task.responses(phi + steps, rows=rows), task.responses(phi - steps, rows=rows)  # (dim, features)
     jacobian = (ahead - behind) / (2 * _STEP)
-    eigenvalues, vectors = torch.linalg.eigh(jacobian @ jacobian.T)
-    if not bool(torch.isfinite(eigenvalues).all()) or float(eigenvalues[-1]) <= 0:
+    tensor = jacobian @ jacobian.T
+    if not bool(torch.isfinite(tensor).all()) or not bool(tensor.any()):
         return euclidean(task.dim)
+    eigenvalues, vectors = torch.linalg.eigh(tensor)
     roots = eigenvalues.clamp_min(_FLOOR * float(eigenvalues[-1])).sqrt()
     return Geometry(vectors / roots, (vectors * roots).T)

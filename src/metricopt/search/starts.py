@@ -10,6 +10,13 @@ def loss_starts(task: Task, *, steps: int, lr: float, generator: torch.Generator
     """End points (kinds, dim) of finetuning phi on each kind of mini-batches the task has, all kinds at once.
 
     It follows the loss only and queries nothing.
+
+    Example:
+        >>> from metricopt.tasks.synthetic import QuadraticTask
+        >>> task = QuadraticTask(dim=4, noise=0.0)
+        >>> ends = loss_starts(task, steps=200, lr=0.1, generator=torch.Generator().manual_seed(0))
+        >>> torch.allclose(ends[0], task.loss_optimum, atol=0.01), task.ledger.used
+        (True, 0)
     """
     kinds, batches = task.start_batches(generator)
     phi = torch.nn.Parameter(torch.zeros(kinds, task.dim))

@@ -24,6 +24,10 @@ class Walk:
         outcome: The chosen phi and its predecessors.
         rank_correlation: Of value functions with queries held out from them (five-fold).
         forecasts: Pairs (predicted cost, true cost) of every point the value function proposed, before it was queried.
+
+    Example:
+        >>> Walk(Outcome(torch.zeros(2), ((1, torch.zeros(2)),)), 0.8, ((0.31, 0.3),)).rank_correlation
+        0.8
     """
 
     outcome: Outcome

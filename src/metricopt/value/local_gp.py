@@ -57,7 +57,14 @@ class LocalGP:
 
 
 def local_gp(points: Tensor, costs: Tensor, *, scale: float) -> LocalGP:
-    """The most likely Gaussian process for finite costs (n,) at points (n, dim) that lie about `scale` apart."""
+    """The most likely Gaussian process for finite costs (n,) at points (n, dim) that lie about `scale` apart.
+
+    Example:
+        >>> points = torch.linspace(-1, 1, 12)[:, None]
+        >>> value = local_gp(points, points[:, 0] ** 2, scale=0.5)
+        >>> bool(value.std(torch.tensor([[9.0]])) > 10 * value.std(torch.tensor([[0.05]])))
+        True
+    """
     hyperparameters = fit(
         points[None],
         costs[None],

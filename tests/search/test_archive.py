@@ -1,0 +1,89 @@
+import math
+
+import pytest
+import torch
+
+from metricopt.errors import ObservationError
+from metricopt.ledger import QueryLedger
+from metricopt.search.archive import Archive
+from metricopt.task import Task
+
+
+class Scripted(Task):
+    """Answers one number after the other, and doubts every difference by a fixed amount."""
+
+    dim = 2
+
+    def __init__(self, *answers, doubt=0.0, max_failures=None):
+        self.answers, self.sure = list(answers), doubt
+        self.ledger = QueryLedger(max_failures=max_failures)
+
+    def batches(self, population, generator):
+        raise NotImplementedError
+
+    def loss(self, phi, batch):
+        raise NotImplementedError
+
+    def costs(self, phi):
+        return torch.tensor([self.answers.pop(0) for _ in phi])
+
+    def doubt(self, phi, other):
+        return self.sure
+
+
+def points(*values):
+    return torch.tensor([[float(value), 0.0] for value in values])
+
+
+def test_it_asks_as_often_as_it_may_and_no_more():
+    archive = Archive(Scripted(0.5, 0.4, 0.3), 3)
+    archive.observe(points(1, 2), stage="a")
+    assert archive.left == 1
+    archive.observe(points(3, 4, 5), stage="b")
+    archive.observe(points(6), stage="c")
+    assert archive.left == 0 and archive.task.ledger.used == 3
+    assert archive.points[:, 0].tolist() == [1, 2, 3]
+    assert [query.stage for query in archive.task.ledger.queries] == ["a", "a", "b"]
+
+
+def test_the_best_point_is_the_lowest_answer_and_each_call_leaves_an_incumbent():
+    archive = Archive(Scripted(0.5, 0.4, math.nan, 0.6, 0.2), 5)
+    for some in (points(1, 2), points(3, 4), points(5)):
+        archive.observe(some, stage="a")
+    outcome = archive.outcome()
+    assert archive.best_cost == pytest.approx(0.2) and archive.best.tolist() == [5, 0]
+    assert [(used, float(phi[0])) for used, phi in outcome.incumbents] == [(2, 2), (4, 2), (5, 5)]
+    assert outcome.phi.tolist() == [5, 0]
+    known, costs = archive.known()
+    assert known[:, 0].tolist() == [1, 2, 4, 5] and costs.tolist() == pytest.approx([0.5, 0.4, 0.6, 0.2])
+
+
+def test_a_gain_within_the_doubt_moves_the_search_but_is_not_returned():
+    archive = Archive(Scripted(0.5, 0.45, 0.3, doubt=0.1), 3, caution=1.0)
+    for value in (1, 2):
+        archive.observe(points(value), stage="a")
+    assert archive.best[0] == 2 and archive.outcome().phi[0] == 1
+    archive.observe(points(3), stage="a")
+    assert archive.outcome().phi[0] == 3
+
+
+def test_without_caution_every_gain_is_returned():
+    archive = Archive(Scripted(0.5, 0.49, doubt=10.0), 2)
+    archive.observe(points(1), stage="a")
+    archive.observe(points(2), stage="a")
+    assert archive.outcome().phi[0] == 2
+
+
+def test_too_many_failures_leave_no_queries():
+    archive = Archive(Scripted(0.5, math.nan, math.nan, max_failures=1), 10)
+    archive.observe(points(1, 2), stage="a")
+    assert archive.left == 8
+    archive.observe(points(3), stage="a")
+    assert archive.left == 0
+
+
+def test_without_a_single_answer_there_is_no_outcome():
+    archive = Archive(Scripted(math.nan), 1)
+    archive.observe(points(1), stage="a")
+    with pytest.raises(ObservationError, match="none of 1 metric queries was answered"):
+        archive.outcome()
