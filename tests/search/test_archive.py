@@ -27,7 +27,7 @@ class Scripted(Task):
     def costs(self, phi):
         return torch.tensor([self.answers.pop(0) for _ in phi])
 
-    def doubt(self, phi, other):
+    def doubt(self, phi, other):  # noqa: ARG002
         return self.sure
 
 

@@ -1,0 +1,136 @@
+import torch
+
+from metricopt.ledger import QueryLedger
+from metricopt.search.archive import Archive
+from metricopt.search.arms import ShiftArm, ValueArm
+from metricopt.search.recipe import Recipe
+from metricopt.task import Task
+from metricopt.tasks import QuadraticTask
+
+FAST = Recipe(candidates=80)
+
+
+class Noise(Task):
+    """Costs that have nothing to do with phi."""
+
+    dim = 4
+
+    def __init__(self):
+        self.ledger, self._draw = QueryLedger(), torch.Generator().manual_seed(0)
+
+    def batches(self, population, generator):
+        raise NotImplementedError
+
+    def loss(self, phi, batch):
+        raise NotImplementedError
+
+    def costs(self, phi):
+        return torch.rand(len(phi), generator=self._draw)
+
+
+def archive_of(task, queries, start=None):
+    archive = Archive(task, queries)
+    archive.observe(torch.zeros(1, task.dim) if start is None else start, stage="start")
+    return archive
+
+
+def value_arm(task, recipe=FAST, landmarks=None):
+    landmarks = torch.zeros(1, task.dim) if landmarks is None else landmarks
+    return ValueArm(task, recipe, landmarks=landmarks, generator=torch.Generator().manual_seed(0))
+
+
+def test_shifts_change_one_shift_coordinate_at_a_time_up_and_down_from_the_best_point():
+    task = QuadraticTask(dim=6, shifts=3)
+    archive, arm = archive_of(task, 61), ShiftArm(task.shift_coordinates)
+    for turn in range(30):
+        best, before = archive.best.clone(), len(archive.costs)
+        arm.pull(archive)
+        up_and_down = archive.points[before:] - best
+        assert (up_and_down != 0).any(0).nonzero().flatten().tolist() == [3 + turn % 3]
+        torch.testing.assert_close(up_and_down[0], -up_and_down[1])
+    assert not archive.points[:, :3].any()
+    # The cost is round, so one coordinate after the other is enough to find the best shifts.
+    assert float((archive.best - task.optimum)[3:].abs().max()) < 0.1
+    assert {query.stage for query in task.ledger.queries[1:]} == {"shift"}
+
+
+def test_shifts_halve_once_none_of_them_gained_and_end_when_they_are_too_small():
+    task = QuadraticTask(dim=3, shifts=2)
+    archive, arm = archive_of(task, 100, start=task.optimum[None]), ShiftArm(task.shift_coordinates)
+    sizes = []
+    while not arm.spent:
+        arm.pull(archive)
+        sizes.append(round(float((archive.points[-1] - task.optimum).abs().max()), 6))
+    assert sizes == [1.0, 1.0, 0.5, 0.5, 0.25, 0.25, 0.125, 0.125, 0.0625, 0.0625, 0.03125, 0.03125]
+    assert torch.equal(archive.best, task.optimum)
+
+
+def test_the_value_arm_stays_near_the_best_point_and_finds_the_optimum():
+    task = QuadraticTask(dim=5)
+    archive, arm = archive_of(task, 101), value_arm(task)
+    radius = FAST.radius
+    while archive.left:
+        best, before = archive.best.clone(), len(archive.costs)
+        arm.pull(archive)
+        radius = min(1.6 * radius, 2.0)  # what it may have grown to at most
+        # Whitened coordinates are phi's own here: a task without predictions responds with phi.
+        assert float((archive.points[before:] - best).norm(dim=1).max()) <= 1.5 * radius + 1e-4
+    assert archive.best_cost < 0.01  # within 0.15 of the optimum, which is 1 away from the start
+    assert arm.forecasts and len(arm.forecasts) <= 100
+
+
+def test_forecasts_are_made_before_the_answers_are_known_and_agree_with_them_on_a_smooth_cost():
+    task = QuadraticTask(dim=4)
+    archive, arm = archive_of(task, 81), value_arm(task)
+    while archive.left:
+        arm.pull(archive)
+    predicted, true = torch.tensor(arm.forecasts).T
+    torch.testing.assert_close(true, archive.costs[-len(true) :])
+    assert float((predicted - true)[20:].abs().mean()) < 0.05
+
+
+def test_the_held_out_correlation_is_high_on_a_smooth_cost_and_near_zero_on_noise():
+    smooth, noise = QuadraticTask(dim=4), Noise()
+    found = {}
+    for task in (smooth, noise):
+        archive = Archive(task, 120)
+        archive.observe(torch.randn(120, 4, generator=torch.Generator().manual_seed(1)), stage="start")
+        found[task] = value_arm(task).held_out_correlation(archive)
+    assert found[smooth] > 0.95
+    assert abs(found[noise]) < 3 / 120**0.5  # the deviation of a rank correlation of 120 independent pairs: 0.09
+
+
+def test_the_held_out_correlation_of_a_handful_of_queries_is_unknown():
+    task = QuadraticTask(dim=4)
+    archive = Archive(task, 19)
+    archive.observe(torch.randn(19, 4, generator=torch.Generator().manual_seed(1)), stage="start")
+    assert value_arm(task).held_out_correlation(archive) == 0.0
+
+
+def test_failed_queries_are_left_out_of_the_value_function():
+    class Holes(Task):
+        dim = 4
+
+        def __init__(self):
+            self.inner, self.ledger = QuadraticTask(dim=4), QueryLedger()
+
+        def batches(self, population, generator):
+            raise NotImplementedError
+
+        def loss(self, phi, batch):
+            raise NotImplementedError
+
+        def costs(self, phi):
+            costs = self.inner.costs(phi)
+            costs[::4] = torch.nan
+            return costs
+
+    task = Holes()
+    archive = Archive(task, 101)
+    archive.observe(torch.zeros(2, 4), stage="start")
+    arm = value_arm(task)
+    while archive.left:
+        arm.pull(archive)
+    assert archive.costs.isnan().sum() > 20
+    assert arm.value is not None and bool(torch.isfinite(arm.value(torch.zeros(1, 4))))
+    assert archive.best_cost < 0.05
