@@ -13,6 +13,7 @@ import torch
 from metricopt.errors import BudgetError
 from metricopt.experiments.experiment import EXPERIMENTS, Cell, Record, Settings, chosen
 from metricopt.experiments.store import Store, write_text
+from metricopt.experiments.worker import begin_worker
 
 Watch = Callable[[int, int, str], None]
 """Called with the number of cells done, the number of all, and the name of the last one."""
@@ -97,7 +98,7 @@ def _measure(name: str, missing: list[Cell], out: Path, workers: int, watcher: _
     if workers == 1 or len(jobs) <= 1:
         return _one_by_one(name, jobs, out, watcher)
     # Forked processes would inherit locks of torch's threads.
-    with ProcessPoolExecutor(min(workers, len(jobs)), get_context("spawn"), torch.set_num_threads, (1,)) as pool:
+    with ProcessPoolExecutor(min(workers, len(jobs)), get_context("spawn"), begin_worker) as pool:
         futures: set[Future[None]] = {pool.submit(_job, name, job, out) for job in jobs}
         waiting = futures
         while waiting:

@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from multiprocessing.context import SpawnProcess
 from typing import Any, TypeVar
 
-import torch
-
 from metricopt.errors import MetricOptError
+from metricopt.experiments.worker import begin_worker
 
 Job = TypeVar("Job")
 News = TypeVar("News")
@@ -67,9 +66,7 @@ def _reports(news: Any, processes: list[SpawnProcess]) -> Iterator[Any]:
 
 def _serve(work: Callable[[Any], Iterable[Any]], waiting: Any, news: Any) -> None:
     """Body of a process: jobs until there are no more."""
-    # Numbers next to zero, which a diverging value network is full of, are ten times slower than others.
-    torch.set_flush_denormal(True)
-    torch.set_num_threads(1)
+    begin_worker()
     try:
         while (job := waiting.get()) != _END:
             for content in work(job):
