@@ -8,12 +8,16 @@ Every line has `event` (its kind) and `time` (seconds since 1970). The kinds, in
 - `query`: `index` from 0, `stage`, `cost` in [0, 1], `value` in natural units, `phi`, and where there are any
   `failure` (why there is no answer; cost and value are null), `kept` (values of the constraints' metrics) and
   `violation` (by how much they are broken).
-- `forecast`: `first` (index of the first query meant), `predicted` and `true` costs of the value function's proposals.
+- `forecast`: `first` (index of the first query meant), `predicted` and `true` costs of the value function's proposals,
+  and the `std` it gave them.
 - `incumbent`: `index` of the query after which `phi` with `cost` became the best point.
 - `trajectory`: paths of stage 1: `phi`, `loss`, `observed_steps`, `costs`, and interpolated `mean` and `std`.
-- `health`: what the value function is worth on unseen paths.
-- `accepted`: the comparison on held-out data, whether it was `accepted`, and the constraints there.
+- `health`: what the value function is worth on unseen paths, with its `predicted` and the `true` costs there.
+- `embedding`: penultimate `features` of the value network at the observed phi, and their `costs`.
+- `accepted`: the comparison on held-out data, whether it was `accepted`, the constraints there, and `changes` by class.
+- `landscape`: the loss along the line from the original to the proposal.
 - `result`: the numbers of the result, `proposal` and `phi` (what was kept), and `stopped` if it ended early.
+- `rival` and `test`: written by the demo: another method's curve, and what both are worth on test data.
 
 Arrays are objects made by `packed`; `unpacked` gives them back.
 """
