@@ -75,6 +75,7 @@ def test_ucis_text_is_decoded_plain_gzipped_or_zipped(pack):
         (line(*ROWS[0][:2], 77, 5).encode(), "exactly one of its 40 soil types"),
         (line(*ROWS[0][:1], 9, 28, 5).encode(), "exactly one of its 4 wilderness areas"),
     ],
+    ids=["too few numbers", "a web page", "half a gzip file", "half a zip file", "no such soil", "no such area"],
 )
 def test_anything_else_is_refused_with_what_was_found(text, message):
     with pytest.raises(DataError, match=message):
