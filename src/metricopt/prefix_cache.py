@@ -1,6 +1,5 @@
 """Activations of the layers that phi cannot reach, computed once for each data set."""
 
-import math
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -143,7 +142,7 @@ class PrefixCache:
         assert self.cut is not None
         if self.bytes_in_memory + size <= self.memory:
             self.bytes_in_memory += size
-            return tuple(tensor.new_empty((rows, *tensor.shape[1:])) for tensor in sample)
+            return tuple(_like(tensor, tensor.new_empty(rows * tensor[0].numel())) for tensor in sample)
         free = shutil.disk_usage(tempfile.gettempdir()).free
         if self.cut.saved * rows < _WORTH_A_DISK * size or size > free // 2 or sample[0].device.type != "cpu":
             return None
@@ -153,10 +152,17 @@ class PrefixCache:
 
 def _in_a_file(rows: int, like: Tensor) -> Tensor:
     """An unfilled tensor whose memory is a file without a name, which the system removes with the last reader."""
-    shape = (rows, *like.shape[1:])
     with tempfile.TemporaryFile() as file:
-        flat = np.memmap(file, mode="w+", dtype=like.numpy().dtype, shape=(math.prod(shape),))
-    return torch.from_numpy(flat).view(shape)
+        flat = np.memmap(file, mode="w+", dtype=like.numpy().dtype, shape=(rows * like[0].numel(),))
+    return _like(like, torch.from_numpy(flat))
+
+
+def _like(sample: Tensor, flat: Tensor) -> Tensor:
+    """Flat memory as rows of the sample's shape, with their numbers in the same order in memory."""
+    if sample.dim() == 4 and sample.is_contiguous(memory_format=torch.channels_last):
+        _, channels, height, width = sample.shape
+        return flat.view(-1, height, width, channels).permute(0, 3, 1, 2)
+    return flat.view(-1, *sample.shape[1:])
 
 
 def _checked_cut(model: AdaptedModel, probe: Tensor) -> tuple[str, Cut | None]:

@@ -3,7 +3,7 @@
 from typing import final
 
 import torch
-from torch import Tensor, fx
+from torch import Tensor, fx, nn
 
 from metricopt.adapters.model import AdaptedModel
 from metricopt.adapters.population import Population, check_population
@@ -30,7 +30,6 @@ class Cut:
         CutError: The network cannot be traced, or its parts exchange something else than one row an example.
 
     Example:
-        >>> from torch import nn
         >>> from metricopt.adapters import FiLM, adapt
         >>> net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
         >>> cut = Cut(adapt(net, FiLM(dim=16)), torch.ones(2, 4))
@@ -45,6 +44,10 @@ class Cut:
         found = trace(model, probe)
         self.model = model
         self.saved = found.saved
+        self._convolves = any(
+            node.op == "call_module" and isinstance(found.root.get_submodule(str(node.target)), nn.Conv2d)
+            for node in found.rest
+        )
         self._before = fx.GraphModule(found.root, _beforehand(found)).eval()
         self._several = Population(rest_of(model, found))
         _check_rows(self.before(probe), len(probe))
@@ -52,7 +55,13 @@ class Cut:
     def before(self, inputs: Tensor) -> Crossing:
         """What the rest needs to know of the inputs (n, ...), each (n, ...)."""
         with torch.no_grad(), self.model.ordinary_attention():
-            return self._before(inputs)
+            return tuple(self._laid_out(value) for value in self._before(inputs))
+
+    def _laid_out(self, value: Tensor) -> Tensor:
+        # With the channels of a pixel side by side convolutions on a processor need no copies in another order.
+        if self._convolves and isinstance(value, Tensor) and value.dim() == 4 and value.device.type == "cpu":
+            return value.contiguous(memory_format=torch.channels_last)
+        return value
 
     def outputs(self, phi: Tensor, crossing: Crossing, *, paired: bool = False) -> Tensor:
         """As `AdaptedModel.outputs`, from what crosses the cut in place of the inputs."""

@@ -6,6 +6,7 @@ Pure functions, population first: phi is (population, dim), and each member has 
 import math
 from collections.abc import Callable
 from functools import partial
+from operator import mul
 from typing import Any, TypeVar
 
 import numpy as np
@@ -73,13 +74,13 @@ def _orthonormal_combinations(gram: list[list[float]]) -> list[list[float]]:
         combination = [0.0] * len(gram)
         combination[pick] = 1.0
         for earlier in combinations:
-            share = sum(earlier[i] * unit[i][pick] for i in size)
+            share = sum(map(mul, earlier, unit[pick]))
             combination = [mine - share * its for mine, its in zip(combination, earlier, strict=True)]
         scale = 1 / math.sqrt(left[pick])
         combination = [scale * entry for entry in combination]
         combinations.append(combination)
         for i in size:
-            left[i] -= sum(combination[j] * unit[j][i] for j in size) ** 2
+            left[i] -= sum(map(mul, combination, unit[i])) ** 2
     return [[entry / length for entry, length in zip(some, lengths, strict=True)] for some in combinations]
 
 
