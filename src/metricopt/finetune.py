@@ -15,6 +15,7 @@ from metricopt.registry import one_of
 from metricopt.seeding import derived_seed, stream
 from metricopt.task import Task
 from metricopt.trajectory.collect import collect, default_observations
+from metricopt.trajectory.groups import collect_in_groups
 from metricopt.trajectory.interpolate import interpolate
 from metricopt.value.diagnostics import ValueFunction, ValueHealth, health, warn_if_flat
 from metricopt.value.training import PAPER as PAPER_TRAINING
@@ -41,6 +42,8 @@ class Stages:
         estimator: Eq. 4 by sampling, or its mean in closed form.
         weight: lambda of Eq. 1.
         normalise: Scale u_t so that a rate means the same for any dim; the paper does not.
+        workers: Processes that walk the paths, in groups of tasks with random numbers of their own, so that their
+            number changes nothing; None for one population in this process.
     """
 
     steps: int = 50
@@ -56,6 +59,7 @@ class Stages:
     estimator: Estimator = "exact"
     weight: float = 1.0
     normalise: bool = True
+    workers: int | None = None
 
     def __post_init__(self) -> None:
         one_of(self.optimizer, tuple(_OPTIMIZERS), what="optimizer")
@@ -195,13 +199,24 @@ def _note_paths(task: Task, paths: Trajectory, labelled: LabelledTrajectory) -> 
 
 def _paths(task: Task, tasks: int, stages: Stages, value: ValueFunction | None, *, seed: int) -> Trajectory:
     generator = stream(seed, "collect")
-    return collect(
+    start = stages.start_std * torch.randn(tasks, task.dim, generator=generator)
+
+    def optimizer(group: int) -> Callable[[list[torch.nn.Parameter]], Optimizer]:
+        return _plain(stages) if value is None else _guided(stages, value, derived_seed(seed, group) if group else seed)
+
+    steps, observations = stages.steps, stages.queries_a_task
+    if stages.workers is None:
+        return collect(
+            task, steps=steps, observations=observations, optimizer=optimizer(0), start=start, generator=generator
+        )
+    return collect_in_groups(
         task,
-        steps=stages.steps,
-        observations=stages.queries_a_task,
-        optimizer=_plain(stages) if value is None else _guided(stages, value, seed),
-        start=stages.start_std * torch.randn(tasks, task.dim, generator=generator),
-        generator=generator,
+        steps=steps,
+        observations=observations,
+        optimizer=optimizer,
+        start=start,
+        seed=seed,
+        workers=stages.workers,
     )
 
 

@@ -6,6 +6,7 @@ import torch
 from metricopt.adapters import FiLM, OutputAffine, adapt
 from metricopt.errors import BudgetError, MetricFailureWarning, MetricOptError
 from metricopt.examples import Examples
+from metricopt.finetune import Stages, learn_value_function
 from metricopt.ledger import QueryLedger
 from metricopt.losses import cross_entropy
 from metricopt.metrics import Metric, mcr
@@ -115,3 +116,13 @@ def test_an_error_in_a_worker_reaches_the_caller():
 
     with pytest.raises(MetricOptError, match="failed in group 1 of the tasks: RuntimeError: out of luck"):
         paths(supervised(), 2, broken)
+
+
+def test_a_value_function_learnt_by_two_processes_is_that_of_one():
+    found = [
+        learn_value_function(QuadraticTask(dim=4), queries=400, stages=Stages(workers=workers, rounds=2, steps=20))
+        for workers in (1, 2)
+    ]
+    points = numbers(5, 4)
+    assert torch.equal(found[0].value(points), found[1].value(points))
+    assert torch.equal(found[0].trajectory.phi, found[1].trajectory.phi)
