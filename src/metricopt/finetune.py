@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from metricopt.errors import BudgetError, ObservationError
+from metricopt.errors import BudgetError, DataError, ObservationError
 from metricopt.optim.guided import Combine, Estimator, MetricGuided
 from metricopt.records import LabelledTrajectory, Outcome, Trajectory
 from metricopt.registry import one_of
@@ -44,6 +44,10 @@ class Stages:
         normalise: Scale u_t so that a rate means the same for any dim; the paper does not.
         workers: Processes that walk the paths, in groups of tasks with random numbers of their own, so that their
             number changes nothing; None for one population in this process.
+
+    Example:
+        >>> Stages(rounds=1).least_queries, PAPER.queries_a_task
+        (20, 3)
     """
 
     steps: int = 50
@@ -110,6 +114,13 @@ class LearntValue:
         trajectory: The paths of the last round.
         unseen: The paths of all rounds that were held out for `health`.
         labelled: All paths learnt from, with interpolated costs.
+
+    Example:
+        >>> from metricopt.tasks.synthetic import QuadraticTask
+        >>> quick = Stages(rounds=1, training=Training(steps=20))
+        >>> learnt = learn_value_function(QuadraticTask(dim=2), queries=50, stages=quick)
+        >>> learnt.trajectory.phi.shape, learnt.value(torch.zeros(3, 2)).shape
+        (torch.Size([10, 50, 2]), torch.Size([3]))
     """
 
     value: ValueFunction
@@ -152,17 +163,19 @@ def finetune(
         True
     """
     stages = Stages() if stages is None else stages
-    phi = torch.nn.Parameter(torch.zeros(1, task.dim) if start is None else start.reshape(1, -1).clone())
+    start = torch.zeros(task.dim) if start is None else start.detach()
+    if start.shape != (task.dim,):
+        raise DataError(f"start has shape {tuple(start.shape)}; expected ({task.dim},), one phi of this task")
+    phi = torch.nn.Parameter(start[None].clone())
     optimizer = _guided(stages, value, seed)([phi])
     batches = task.batches(1, stream(seed, "finetune"))
     used = task.ledger.used
-    path = [(used, torch.zeros(task.dim))]
     for _ in range(stages.steps):
         optimizer.zero_grad()
         task.loss(phi, next(batches)).sum().backward()
         optimizer.step()
     final = phi.detach()[0].clone()
-    return Outcome(final, (*path, (used, final)))
+    return Outcome(final, ((used, start), (used, final)))
 
 
 def _one_round(task: Task, tasks: int, stages: Stages, before: LearntValue | None, *, seed: int) -> LearntValue:
