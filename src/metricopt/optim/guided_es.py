@@ -45,12 +45,14 @@ def gradient_basis(past_gradients: Rows) -> Rows:
 def _spanned(past_gradients: np.ndarray) -> tuple[np.ndarray, list[int]]:
     """The basis, and how many of its columns are not zero, for each member."""
     rows = past_gradients.astype(np.float64)
-    if not np.isfinite(rows).all():
-        rows = np.nan_to_num(rows, nan=0.0, posinf=0.0, neginf=0.0)
     columns = rows.swapaxes(1, 2)
     # By the small Gram matrix rather than QR: without pivoting QR puts an arbitrary direction where a column depends
     # on earlier ones, and dropping that direction would also drop a part of the columns after it.
-    grams = (rows @ columns).tolist()
+    with np.errstate(invalid="ignore"):
+        gram = rows @ columns
+    if not math.isfinite(np.einsum("pii->", gram)):
+        return _spanned(np.nan_to_num(rows, nan=0.0, posinf=0.0, neginf=0.0))
+    grams = gram.tolist()
     found = [_orthonormal_combinations(gram) for gram in grams]
     combinations = np.array([[*some, *[[0.0] * len(grams[0])] * (len(grams[0]) - len(some))] for some in found])
     return columns @ combinations.swapaxes(1, 2), [len(some) for some in found]

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from scipy.stats import spearmanr
 from torch import Tensor
 
 from metricopt.errors import FlatValueWarning
@@ -106,5 +105,7 @@ def rank_correlation(predicted: Tensor, costs: Tensor) -> float:
     # that of a float32 constant is about 1e-8, because its mean is rounded.
     if len(costs) < 2 or bool(predicted.amin() == predicted.amax()) or bool(costs.amin() == costs.amax()):
         return 0.0
+    from scipy.stats import spearmanr  # here, since it takes longer to import than all of this package
+
     correlation, _ = spearmanr(predicted.double().numpy(), costs.double().numpy())
     return float(correlation)  # pyright: ignore[reportArgumentType]
