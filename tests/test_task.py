@@ -335,3 +335,14 @@ def test_the_doubt_is_without_end_where_the_metric_answers_nothing():
     task = make(Metric(broken, on="labels", goal="min"))
     with pytest.warns(MetricFailureWarning):
         assert task.doubt(*population(task, size=2), resamples=3) == math.inf
+
+
+def test_members_and_resamples_in_small_parts_give_the_same_answers(monkeypatch):
+    whole, parts = make(), make()
+    phi = population(whole, 7)
+    expected = whole.observe(phi), whole.costs(phi), whole.noise_std(), whole.doubt(phi[0], phi[1])
+    monkeypatch.setattr("metricopt.task._ROWS_IN_MEMORY", 3 * len(SEARCH))
+    found = parts.observe(phi), parts.costs(phi), parts.noise_std(), parts.doubt(phi[0], phi[1])
+    assert parts.members_at_once == 3
+    assert all(torch.equal(torch.as_tensor(a), torch.as_tensor(b)) for a, b in zip(expected, found, strict=True))
+    assert parts.ledger.queries == whole.ledger.queries and parts.ledger.used == 7

@@ -26,6 +26,9 @@ Augment = Callable[[Tensor, torch.Generator], Tensor]
 # Inputs, or the activations that stand for them, and targets: one batch a member.
 Batch = tuple[Tensor | Crossing, Tensor]
 
+# Rows of predictions, of all members together, that metrics are given at once.
+_ROWS_IN_MEMORY = 2**22
+
 
 class Task(ABC):
     """A loss to follow and a metric to query, both functions of a population of phi.
@@ -73,10 +76,18 @@ class Task(ABC):
         than the first point queried if that keeps it, and more than 1 if not: it is never the best one.
         """
         self.ledger.charge(len(phi), stage=self.stage)
+        return torch.cat([self._observed(part) for part in phi.split(self.members_at_once)])
+
+    def _observed(self, phi: Tensor) -> Tensor:
         sheet = self.ledger.sheet(phi, stage=self.stage)
         if sheet.missing:
             self.ask(sheet)
         return self.penalised(sheet.enter())
+
+    @property
+    def members_at_once(self) -> int:
+        """How many members the metric is asked about at the same time, for the sake of memory."""
+        return 2**31
 
     def ask(self, sheet: Sheet) -> None:
         """Write the missing answers on the sheet; all members are computed, so that bits do not depend on who asks."""
@@ -259,7 +270,15 @@ class SupervisedTask(Task):
 
     def costs(self, phi: Tensor) -> Tensor:
         """Each member's metric on the search data as a cost, NaN where the metric failed."""
-        return self.metric.cost(settled(self._answers(phi, self._outputs(phi), range(len(phi))), len(phi)))
+        parts = phi.split(self.members_at_once)
+        return self.metric.cost(
+            torch.cat([settled(self._answers(p, self._outputs(p), range(len(p))), len(p)) for p in parts])
+        )
+
+    @property
+    def members_at_once(self) -> int:
+        """How many members' predictions on the search data are in memory at the same time."""
+        return max(1, _ROWS_IN_MEMORY // len(self.search))
 
     def ask(self, sheet: Sheet) -> None:
         """Write the missing answers on the sheet, each as soon as it is there."""
@@ -384,9 +403,11 @@ class SupervisedTask(Task):
         """Costs of one phi (dim,) on resamples of the search rows, the same rows every time, (resamples,)."""
         outputs = self.search_outputs(phi[None])[0]
         generator = torch.Generator().manual_seed(0)
-        index = torch.randint(len(self.search), (resamples, len(self.search)), generator=generator)
-        groups = None if self.search.groups is None else self.search.groups[index]
-        metric = self.metric if metric is None else metric
-        values = metric.values(outputs[index], self.search.targets[index], groups, failures="nan")
+        metric, rows, values = self.metric if metric is None else metric, len(self.search), []
+        for start in range(0, resamples, self.members_at_once):
+            some = min(self.members_at_once, resamples - start)
+            index = torch.randint(rows, (some, rows), generator=generator)
+            groups = None if self.search.groups is None else self.search.groups[index]
+            values.append(metric.values(outputs[index], self.search.targets[index], groups, failures="nan"))
         self.ledger.resamples += resamples
-        return metric.cost(values)
+        return metric.cost(torch.cat(values))

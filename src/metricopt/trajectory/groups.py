@@ -95,9 +95,11 @@ def _asked(task: Task, phi: Tensor) -> list[Query]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MetricFailureWarning)  # said when they are entered
-            sheet = task.ledger.sheet(phi, stage=task.stage)
-            task.ask(sheet)
-            return sheet.enter()
+            for part in phi.split(task.members_at_once):
+                sheet = task.ledger.sheet(part, stage=task.stage)
+                task.ask(sheet)
+                sheet.enter()
+            return task.ledger.queries
     finally:
         task.ledger = ledger
 
