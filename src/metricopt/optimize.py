@@ -202,7 +202,19 @@ def _judged(
 def propose(
     task: SupervisedTask, *, queries: int, preset: Preset = "default", recipe: Recipe | None = None, seed: int = 0
 ) -> tuple[Outcome, float]:
-    """The search alone: a proposal and the rank correlation of the value function with unseen observations."""
+    """The search alone: a proposal and the rank correlation of the value function with unseen observations.
+
+    Example:
+        >>> from metricopt.losses import cross_entropy
+        >>> from metricopt.metrics import mcr
+        >>> x = torch.randn(200, 2, generator=torch.Generator().manual_seed(0))
+        >>> data = Examples(x, (x[:, 0] > 0.5).long())
+        >>> model = adapt(nn.Linear(2, 1), OutputAffine())
+        >>> task = SupervisedTask(model, loss=cross_entropy, metric=mcr(), train=data, search=data)
+        >>> outcome, correlation = propose(task, queries=20, recipe=Recipe(start_steps=20))
+        >>> outcome.phi.shape, task.ledger.used
+        (torch.Size([2]), 20)
+    """
     if preset == "paper":
         return _paper(task, queries=queries, seed=seed)
     recipe = Recipe() if recipe is None else recipe
@@ -230,7 +242,14 @@ def _paper(task: SupervisedTask, *, queries: int, seed: int) -> tuple[Outcome, f
 
 
 def adapted(net: nn.Module, adapter: Adapter | None, *, example: Tensor, seed: int) -> AdaptedModel:
-    """A copy of `net` with an adapter; without one named, FiLM where it finds a layer, else a dynamic bias."""
+    """A copy of `net` with an adapter; without one named, FiLM where it finds a layer, else a dynamic bias.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+        >>> model = adapted(net, None, example=torch.zeros(2, 4), seed=0)
+        >>> model.layers, model.dim, model.net is net
+        (('1',), 38, False)
+    """
     net = copy.deepcopy(net)
     if adapter is not None:
         return adapt(net, adapter, seed=seed, example=example)

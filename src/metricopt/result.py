@@ -43,6 +43,17 @@ class Result:
         kept: The constraints on the held-out data.
         stopped: Why the search ended before its queries were spent; empty if it did not.
         events: What happened (metricopt.events), for the report; empty in a result that was loaded.
+
+    Example:
+        >>> from metricopt.optimize import optimize
+        >>> from metricopt.losses import cross_entropy
+        >>> x = torch.randn(900, 2, generator=torch.Generator().manual_seed(0))
+        >>> y, net = (x[:, 0] > 0.5).long(), nn.Linear(2, 1)
+        >>> _ = nn.init.ones_(net.weight)
+        >>> result = optimize(net, loss=cross_entropy, metric="f1", train=(x[:300], y[:300]), val=(x[300:], y[300:]),
+        ...                   queries=20)
+        >>> result.accepted, type(result.merge()).__name__, result.to_dict()["queries"]
+        (True, 'Linear', 20)
     """
 
     model: AdaptedModel
@@ -134,6 +145,21 @@ def load_result(folder: Path | str, net: nn.Module, metric: Any, *, example: Any
         metric: The metric; one of another name or goal is refused.
         example: The first two rows of the training inputs, as `optimize` takes them, for networks whose order of
             layers shows only when they run.
+
+    Example:
+        >>> import tempfile
+        >>> from metricopt.optimize import optimize
+        >>> from metricopt.losses import cross_entropy
+        >>> x = torch.randn(900, 2, generator=torch.Generator().manual_seed(0))
+        >>> y, net = (x[:, 0] > 0.5).long(), nn.Linear(2, 1)
+        >>> _ = nn.init.ones_(net.weight)
+        >>> result = optimize(net, loss=cross_entropy, metric="f1", train=(x[:300], y[:300]), val=(x[300:], y[300:]),
+        ...                   queries=20)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     result.save(folder)
+        ...     again = load_result(folder, net, "f1")
+        >>> torch.equal(again.model(x), result.model(x)), again.to_dict() == result.to_dict()
+        (True, True)
     """
     saved, metric = load(folder, "result", version=_VERSION), as_metric(metric)
     _check_metric(saved, metric)
@@ -170,7 +196,18 @@ def compare_phi(
     resamples: int | None = None,
     seed: int = 0,
 ) -> Comparison:
-    """Two phi (2, dim) of one model on the same examples; 500 resamples, or 50 of a metric that is costly."""
+    """Two phi (2, dim) of one model on the same examples; 500 resamples, or 50 of a metric that is costly.
+
+    Example:
+        >>> from metricopt.adapters import OutputAffine, adapt
+        >>> x = torch.linspace(-1, 1, 100)[:, None]
+        >>> data, model = Examples(x, (x[:, 0] > 0).long()), adapt(nn.Linear(1, 1), OutputAffine())
+        >>> _ = model.net.weight.data.fill_(1.0), model.net.bias.data.fill_(0.5)
+        >>> pair = torch.tensor([[0.0, 0.0], [0.0, -0.5]])  # as it is, and shifted by -0.5
+        >>> found = compare_phi(model, as_metric("accuracy"), pair, data)
+        >>> found.before, found.after, found.accepted
+        (0.75, 1.0, True)
+    """
     generator, resamples = stream(seed, "compare"), resamples or resamples_of(metric)
     if metric.on == "model":
         models = (_at(model, pair[0]), _at(model, pair[1]))
@@ -179,7 +216,17 @@ def compare_phi(
 
 
 def check_phi(model: AdaptedModel, constraint: Constraint, pair: Tensor, examples: Examples, *, seed: int = 0) -> Kept:
-    """A constraint at two phi (2, dim) of one model, the second of which must keep it."""
+    """A constraint at two phi (2, dim) of one model, the second of which must keep it.
+
+    Example:
+        >>> from metricopt.adapters import OutputAffine, adapt
+        >>> x = torch.linspace(-1, 1, 100)[:, None]
+        >>> data, model = Examples(x, (x[:, 0] > 0).long()), adapt(nn.Linear(1, 1), OutputAffine())
+        >>> _ = model.net.weight.data.fill_(1.0), model.net.bias.data.fill_(0.5)
+        >>> pair = torch.tensor([[0.0, 0.0], [0.0, -0.5]])  # as it is, and shifted by -0.5
+        >>> check_phi(model, Constraint("accuracy", at_least=0.9), pair, data).holds
+        True
+    """
     generator, resamples = stream(seed, "constraint"), resamples_of(constraint.metric)
     of_model = constraint.metric.on == "model"
     both = (_at(model, pair[0]), _at(model, pair[1])) if of_model else _both(model, pair, examples)
@@ -212,6 +259,15 @@ def changes_at(model: AdaptedModel, metric: Metric, pair: Tensor, examples: Exam
     """Which examples the second of two phi (2, dim) gets right or wrong that the first did not, by class.
 
     Nothing where outputs are no predictions of classes or the true classes are not known here.
+
+    Example:
+        >>> from metricopt.adapters import OutputAffine, adapt
+        >>> x = torch.linspace(-1, 1, 100)[:, None]
+        >>> data, model = Examples(x, (x[:, 0] > 0).long()), adapt(nn.Linear(1, 1), OutputAffine())
+        >>> _ = model.net.weight.data.fill_(1.0), model.net.bias.data.fill_(0.5)
+        >>> pair = torch.tensor([[0.0, 0.0], [0.0, -0.5]])  # as it is, and shifted by -0.5
+        >>> changes_at(model, as_metric("accuracy"), pair, data)["won"]
+        [25, 0]
     """
     if metric.hidden or metric.on in ("model", "embeddings"):
         return {}

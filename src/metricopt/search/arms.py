@@ -17,7 +17,15 @@ _SMALLEST_SHIFT = 0.03  # logits
 
 
 class Arm(Protocol):
-    """One way to choose the next few queries."""
+    """One way to choose the next few queries.
+
+    Example:
+        >>> class AtRandom:
+        ...     spent = False
+        ...     def pull(self, archive: Archive) -> None:
+        ...         archive.observe(archive.best + torch.randn(3, archive.task.dim), stage="random")
+        >>> arm: Arm = AtRandom()
+    """
 
     @property
     def spent(self) -> bool:
