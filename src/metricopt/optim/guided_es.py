@@ -6,12 +6,13 @@ Pure functions, population first: phi is (population, dim), and each member has 
 import math
 from collections.abc import Callable
 from functools import partial
-from operator import mul
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from metricopt.optim.orthonormal import TINY, orthonormal_combinations
 
 # Any function from points (n, dim) to values (n,) whose rows do not influence each other.
 Value = Callable[[Tensor], Tensor]
@@ -19,10 +20,6 @@ Value = Callable[[Tensor], Tensor]
 # The functions below take tensors, and NumPy arrays as well: for arrays as small as these, which are met at every
 # step of finetuning, torch takes several times as long.
 Rows = TypeVar("Rows", Tensor, np.ndarray)
-
-# Unit gradients whose smallest combination is shorter than this differ by little more than float32 rounding.
-SMALLEST_SINGULAR_VALUE = 1e-4
-_TINY = float(np.finfo(np.float64).tiny)
 
 
 def gradient_basis(past_gradients: Rows) -> Rows:
@@ -42,7 +39,7 @@ def gradient_basis(past_gradients: Rows) -> Rows:
     return like(past_gradients, _spanned(host(past_gradients))[0])
 
 
-def _spanned(past_gradients: np.ndarray) -> tuple[np.ndarray, list[int]]:
+def _spanned(past_gradients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The basis, and how many of its columns are not zero, for each member."""
     rows = past_gradients.astype(np.float64)
     columns = rows.swapaxes(1, 2)
@@ -52,38 +49,8 @@ def _spanned(past_gradients: np.ndarray) -> tuple[np.ndarray, list[int]]:
         gram = rows @ columns
     if not math.isfinite(np.einsum("pii->", gram)):
         return _spanned(np.nan_to_num(rows, nan=0.0, posinf=0.0, neginf=0.0))
-    grams = gram.tolist()
-    found = [_orthonormal_combinations(gram) for gram in grams]
-    combinations = np.array([[*some, *[[0.0] * len(grams[0])] * (len(grams[0]) - len(some))] for some in found])
-    return columns @ combinations.swapaxes(1, 2), [len(some) for some in found]
-
-
-def _orthonormal_combinations(gram: list[list[float]]) -> list[list[float]]:
-    """Combinations of vectors, given their inner products, that are orthonormal; as many as their rank.
-
-    By Gram and Schmidt, always with the vector that is farthest from the span so far. In plain Python: at matrices of
-    size 3, calls of a library would take longer than the arithmetic.
-    """
-    size = range(len(gram))
-    lengths = [math.sqrt(max(gram[i][i], _TINY)) for i in size]
-    unit = [[gram[i][j] / (lengths[i] * lengths[j]) for j in size] for i in size]
-    left = [unit[i][i] for i in size]  # squared distances of the unit vectors from the span
-    combinations: list[list[float]] = []
-    for _ in size:
-        pick = max(size, key=left.__getitem__)
-        if left[pick] <= SMALLEST_SINGULAR_VALUE**2:
-            break
-        combination = [0.0] * len(gram)
-        combination[pick] = 1.0
-        for earlier in combinations:
-            share = sum(map(mul, earlier, unit[pick]))
-            combination = [mine - share * its for mine, its in zip(combination, earlier, strict=True)]
-        scale = 1 / math.sqrt(left[pick])
-        combination = [scale * entry for entry in combination]
-        combinations.append(combination)
-        for i in size:
-            left[i] -= sum(map(mul, combination, unit[i])) ** 2
-    return [[entry / length for entry, length in zip(some, lengths, strict=True)] for some in combinations]
+    combinations, ranks = orthonormal_combinations(gram)
+    return columns @ combinations.swapaxes(1, 2), ranks
 
 
 def search_covariance(basis: Tensor) -> Tensor:
@@ -117,19 +84,19 @@ def perturbations(basis: Rows, pairs: int, sigma: float, generator: torch.Genera
         torch.Size([2, 4, 5])
     """
     columns = host(basis)
-    ranks = (columns * columns).sum((1, 2)).round().tolist()  # columns have length 1 or 0
+    ranks = (columns * columns).sum((1, 2)).round().astype(np.int64)  # columns have length 1 or 0
     return like(basis, _perturbations(columns, ranks, pairs, sigma, generator=generator))
 
 
 def _perturbations(
-    basis: np.ndarray, ranks: list[int], pairs: int, sigma: float, *, generator: torch.Generator
+    basis: np.ndarray, ranks: np.ndarray, pairs: int, sigma: float, *, generator: torch.Generator
 ) -> np.ndarray:
     population, dim, memory = basis.shape
     dtype = torch.float64 if basis.dtype == np.float64 else torch.float32
     noise = torch.randn(population, pairs, dim + memory, generator=generator, dtype=dtype, device=generator.device)
     noise = host(noise)
-    weights = [[(sigma * math.sqrt(w),) for w in _variances(dim, rank)] for rank in ranks]
-    scale = np.array(weights, dtype=basis.dtype)  # (population, 2, 1)
+    weights = [[(sigma * math.sqrt(w),) for w in _variances(dim, rank)] for rank in range(memory + 1)]
+    scale = np.array(weights, dtype=basis.dtype)[ranks]  # (population, 2, 1)
     within = noise[..., dim:] * scale[:, 1:]
     return noise[..., :dim] * scale[:, :1] + within @ basis.swapaxes(1, 2)
 
@@ -230,7 +197,7 @@ def unit_step(direction: Rows) -> Rows:
     # In double precision: squares of very small or large entries would be 0 or infinite.
     rows = host(direction).astype(np.float64)
     squares = np.einsum("...d,...d->...", rows, rows)[..., None]
-    return like(direction, rows / np.sqrt(np.maximum(squares, _TINY)))
+    return like(direction, rows / np.sqrt(np.maximum(squares, TINY)))
 
 
 def _variances(dim: int, rank: float) -> tuple[float, float]:
