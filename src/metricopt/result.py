@@ -49,7 +49,7 @@ class Result:
         >>> from metricopt.losses import cross_entropy
         >>> x = torch.randn(900, 2, generator=torch.Generator().manual_seed(0))
         >>> y, net = (x[:, 0] > 0.5).long(), nn.Linear(2, 1)
-        >>> _ = nn.init.ones_(net.weight)
+        >>> _ = nn.init.eye_(net.weight), nn.init.zeros_(net.bias)  # its threshold is at 0
         >>> result = optimize(net, loss=cross_entropy, metric="f1", train=(x[:300], y[:300]), val=(x[300:], y[300:]),
         ...                   queries=20)
         >>> result.accepted, type(result.merge()).__name__, result.to_dict()["queries"]
@@ -152,7 +152,7 @@ def load_result(folder: Path | str, net: nn.Module, metric: Any, *, example: Any
         >>> from metricopt.losses import cross_entropy
         >>> x = torch.randn(900, 2, generator=torch.Generator().manual_seed(0))
         >>> y, net = (x[:, 0] > 0.5).long(), nn.Linear(2, 1)
-        >>> _ = nn.init.ones_(net.weight)
+        >>> _ = nn.init.eye_(net.weight), nn.init.zeros_(net.bias)  # its threshold is at 0
         >>> result = optimize(net, loss=cross_entropy, metric="f1", train=(x[:300], y[:300]), val=(x[300:], y[300:]),
         ...                   queries=20)
         >>> with tempfile.TemporaryDirectory() as folder:
