@@ -69,7 +69,7 @@ def test_an_unknown_figure_is_named_with_the_known_ones():
 def record(**changes):
     figures = [{**asdict(FIGURE), "met": True}, {**asdict(FIGURE), "median": None, "met": False}]
     profile = [
-        {"run": "search", "function": "task: loss", "share": 0.25},
+        {"run": "search", "function": "task: loss", "share": 0.25, "calls": 1200},
         {"run": "search", "function": "all", "share": 1.0, "seconds": 3.0},
     ]
     return {"provenance": {"torch": "2.13"}, "figures": figures, "profile": profile} | changes
@@ -79,7 +79,7 @@ def test_the_page_shows_numbers_targets_and_where_the_time_goes():
     text = page(record())
     assert "1 of 2 targets are met" in text and "torch 2.13" in text
     assert "| guided / plain | 1.10   | 1.00 to 1.20 | at most 1.15 | yes |" in text
-    assert "search, 3.0 s:" in text and "| task: loss | 25%   |" in text
+    assert "search, 3.0 s:" in text and "| task: loss | 25%   | 1,200 |" in text
 
 
 def test_the_command_makes_the_page_of_a_record_again(tmp_path):

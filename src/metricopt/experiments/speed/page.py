@@ -66,13 +66,16 @@ def _table(figures: Sequence[dict[str, Any]]) -> str:
 
 
 def _profile(shares: Sequence[dict[str, Any]]) -> str:
-    parts = ["Shares of a profiled run on the A9A MLP; time in torch and NumPy counts for the function that called."]
+    parts = ["Shares of a profiled run on the A9A MLP by function, everything that it calls included."]
     for run, some in groupby(shares, key=lambda share: share["run"]):
         rows = list(some)
         seconds = next((row["seconds"] for row in rows if "seconds" in row), float("nan"))
         parts.append(f"{run}, {seconds:.1f} s:")
         parts.append(
-            table(["function", "share"], [[r["function"], f"{r['share']:.0%}"] for r in rows if r["function"] != "all"])
+            table(
+                ["function", "share", "calls"],
+                [[r["function"], f"{r['share']:.0%}", f"{r['calls']:,}"] for r in rows if r["function"] != "all"],
+            )
         )
     return "\n\n".join(parts)
 

@@ -16,7 +16,7 @@ _HOME = str(Path(__file__).parents[2])
 
 
 def profiled(effort: Effort) -> list[dict[str, Any]]:
-    """Shares of the computing time of two runs by the function of this package that was at work, the largest first.
+    """Shares of the time of two runs by function of this package, all that it calls included, the largest first.
 
     Example:
         >>> rows = profiled(Effort(quick=True))
@@ -37,22 +37,20 @@ def profiled(effort: Effort) -> list[dict[str, Any]]:
     ]
 
 
-def _shares(run: str, work: Callable[[], object], *, most: int = 8) -> list[dict[str, Any]]:
+def _shares(run: str, work: Callable[[], object], *, most: int = 16) -> list[dict[str, Any]]:
     profiler = cProfile.Profile()
     profiler.runcall(work)
     stats: dict[Any, Any] = pstats.Stats(profiler).stats  # pyright: ignore[reportAttributeAccessIssue]
     total = sum(entry[2] for entry in stats.values())
-    spent: dict[str, float] = {}
-    for function, (_, _, own, _, callers) in stats.items():
-        # Time in torch, NumPy and Python itself belongs to whoever of us called.
-        if function[0].startswith(_HOME):
-            spent[_name(function)] = spent.get(_name(function), 0.0) + own
-            continue
-        for caller, (_, _, share, _) in callers.items():
-            if caller[0].startswith(_HOME):
-                spent[_name(caller)] = spent.get(_name(caller), 0.0) + share
-    largest = sorted(spent.items(), key=lambda item: -item[1])[:most]
-    rows = [{"run": run, "function": name, "share": seconds / total} for name, seconds in largest]
+    spent = {
+        _name(function): (entry[3], entry[0])
+        for function, entry in stats.items()
+        if function[0].startswith(_HOME) and not function[2].startswith("<") and "speed" not in function[0]
+    }
+    largest = sorted(spent.items(), key=lambda item: -item[1][0])[:most]
+    rows = [
+        {"run": run, "function": name, "share": seconds / total, "calls": calls} for name, (seconds, calls) in largest
+    ]
     return [*rows, {"run": run, "function": "all", "share": 1.0, "seconds": total}]
 
 
