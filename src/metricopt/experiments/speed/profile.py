@@ -41,7 +41,7 @@ def _shares(run: str, work: Callable[[], object], *, most: int = 16) -> list[dic
     profiler = cProfile.Profile()
     profiler.runcall(work)
     stats: dict[Any, Any] = pstats.Stats(profiler).stats  # pyright: ignore[reportAttributeAccessIssue]
-    total = sum(entry[2] for entry in stats.values())
+    total = max(entry[3] for entry in stats.values())
     spent = {
         _name(function): (entry[3], entry[0])
         for function, entry in stats.items()
