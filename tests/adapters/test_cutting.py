@@ -93,6 +93,18 @@ def test_the_two_parts_together_are_the_model_for_shared_and_for_paired_rows(mak
     torch.testing.assert_close(*slopes, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("paired", [False, True])
+def test_members_that_are_work_enough_are_computed_one_by_one_with_the_same_result(monkeypatch, paired):
+    x = numbers(6, 3, 8, 8)
+    model = adapt(lived_in(CifarResNet(blocks=1)), FiLM(dim=5, layers="stage3.*"), example=x)
+    cut, phi = Cut(model, x), numbers(4, 5, seed=2)
+    crossing = tuple(tensor.expand(4, *tensor.shape) if paired else tensor for tensor in cut.before(x))
+    together = cut.outputs(phi, crossing, paired=paired)
+    monkeypatch.setattr("metricopt.adapters.cutting._HEAVY", 0)
+    monkeypatch.setattr("metricopt.adapters.population.all_at_once", None)
+    torch.testing.assert_close(cut.outputs(phi, crossing, paired=paired), together)
+
+
 def test_the_first_modulated_layer_itself_is_computed_beforehand_and_the_skip_crosses_too():
     x = numbers(2, 3, 16, 16)
     net = CifarResNet(blocks=2)

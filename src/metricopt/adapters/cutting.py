@@ -12,6 +12,9 @@ from metricopt.adapters.tracing import CutError, Trace, drop_unread, trace
 
 Crossing = tuple[Tensor, ...]
 
+# Multiply-adds from which on a member is computed alone: measured with ResNet-32 and MLPs.
+_HEAVY = 2**27
+
 
 @final
 class Cut:
@@ -43,7 +46,7 @@ class Cut:
     def __init__(self, model: AdaptedModel, probe: Tensor) -> None:
         found = trace(model, probe)
         self.model = model
-        self.saved = found.saved
+        self.saved, self._left = found.saved, found.left
         self._convolves = any(
             node.op == "call_module" and isinstance(found.root.get_submodule(str(node.target)), nn.Conv2d)
             for node in found.rest
@@ -66,7 +69,9 @@ class Cut:
     def outputs(self, phi: Tensor, crossing: Crossing, *, paired: bool = False) -> Tensor:
         """As `AdaptedModel.outputs`, from what crosses the cut in place of the inputs."""
         check_population(phi, crossing, dim=self.model.dim, paired=paired)
-        return self._several(phi.to(self.model.phi), crossing, paired=paired)
+        rows = crossing[0].shape[1] if paired else len(crossing[0])
+        heavy = rows * self._left > _HEAVY and phi.device.type == "cpu"
+        return self._several(phi.to(self.model.phi), crossing, paired=paired, heavy=heavy)
 
 
 def _beforehand(found: Trace) -> fx.Graph:

@@ -31,10 +31,10 @@ class Population:
         self.vectorises = True
         self._at = at
 
-    def __call__(self, phi: Tensor, inputs: Inputs, *, paired: bool) -> Tensor:
-        """Outputs at each row of phi, (population, n, ...)."""
-        # For a population of one, vmap's own work would be half of a step of a small network.
-        if not self.vectorises or len(phi) == 1:
+    def __call__(self, phi: Tensor, inputs: Inputs, *, paired: bool, heavy: bool = False) -> Tensor:
+        """Outputs at each row of phi, (population, n, ...); `heavy` if one member is work enough for a processor."""
+        # For one or two members vmap's own work is more than it saves; for heavy ones it only takes more memory.
+        if not self.vectorises or len(phi) <= 2 or heavy:
             return one_by_one(self._at, phi, inputs, paired=paired)
         try:
             return all_at_once(self._at, phi, inputs, paired=paired)

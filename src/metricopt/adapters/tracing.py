@@ -27,6 +27,7 @@ class Trace:
         crossing: Nodes computed beforehand whose values the rest needs, in the order of the trace.
         dimensions: Number of dimensions of each node's value, where it is a tensor.
         saved: Multiply-adds of linear layers and convolutions that one row does not need again once it has crossed.
+        left: Those that it needs for each phi.
     """
 
     root: nn.Module
@@ -37,6 +38,7 @@ class Trace:
     crossing: list[fx.Node]
     dimensions: dict[str, int]
     saved: int
+    left: int
 
 
 def trace(model: AdaptedModel, probe: Tensor) -> Trace:
@@ -66,8 +68,9 @@ def trace(model: AdaptedModel, probe: Tensor) -> Trace:
     needed = {source for node in rest for source in node.all_input_nodes} - rest - constant
     crossing = [node for node in graph.nodes if node in needed]
     seen = _watched(model, root, graph, probe)
-    saved = sum(work for name, work in seen.work.items() if name not in {node.name for node in rest}) // len(probe)
-    return Trace(root, graph, rest, changed, constant, crossing, seen.dimensions, saved)
+    total = sum(seen.work.values()) // len(probe)
+    left = sum(seen.work.get(node.name, 0) for node in rest) // len(probe)
+    return Trace(root, graph, rest, changed, constant, crossing, seen.dimensions, saved=total - left, left=left)
 
 
 def inside_root(name: str) -> str:
