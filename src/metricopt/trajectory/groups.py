@@ -1,5 +1,6 @@
 """The same paths from any number of processes: tasks in groups, each with random numbers of its own."""
 
+import gc
 import multiprocessing
 import warnings
 from collections.abc import Callable, Iterator
@@ -162,6 +163,7 @@ def _received(receiver: Connection, group: int) -> Walked:
 def _serve(work: Work, groups: range, sender: Connection) -> None:
     """Body of a process."""
     torch.set_num_threads(1)
+    gc.disable()  # going through everything inherited would copy it, page by page
     for group in groups:
         try:
             sender.send(tuple(work(group)))

@@ -1,5 +1,6 @@
 """Figures (b), (c) and (f): trajectories of many tasks at once, their interpolation, and several processes."""
 
+import multiprocessing
 import os
 import time
 import warnings
@@ -93,27 +94,47 @@ def processes(effort: Effort) -> list[Figure]:
 
     Example:
         >>> len(processes(Effort(repeats=1, quick=True)))
-        2
+        3
     """
     task = _task(effort, 256, 2**30)
     tasks = effort.of(_TASKS, 20)
     one, two = (partial(_grouped, task, tasks, workers) for workers in (1, 2))
-    rounds = Effort(max(1, effort.repeats // 3), quick=effort.quick)
+    rounds = Effort(max(1, effort.repeats // 2), quick=effort.quick)
     what = f"1 worker / 2 workers, trajectories of {tasks} tasks, A9A MLP, batch 256"
-    clock = Label("f", what + ", by the clock", target=1.7, sense="at least", note=f"{os.cpu_count()} shared cores")
-    return [ratio(clock, one, two, rounds, clock=time.perf_counter), _critical_path(what, two, rounds)]
+    clock = Label("f", f"{what}, by the clock", target=1.7, sense="at least", note=f"{os.cpu_count()} shared cores")
+    control = Label("f", "the same for counting, by the clock", note="what two processes could get of the machine then")
+    count = [partial(_counted, workers, effort.of(2 * 10**7, 10**4)) for workers in (1, 2)]
+    return [
+        ratio(clock, one, two, rounds, clock=time.perf_counter),
+        ratio(control, count[0], count[1], rounds, clock=time.perf_counter),
+        _free_cores(what, one, two, rounds),
+    ]
 
 
-def _critical_path(what: str, two: Callable[[], object], effort: Effort) -> Figure:
-    """What two workers would gain on free cores: all computing time over that of this process and half the workers'."""
+def _free_cores(what: str, one: Callable[[], object], two: Callable[[], object], effort: Effort) -> Figure:
+    """The computing time of one process over that of the first of two and half of what its workers take."""
     found = []
     for _ in range(effort.repeats):
+        began = time.process_time()
+        one()
+        alone = time.process_time() - began
         own, theirs = time.process_time(), children_seconds()
         two()
         own, theirs = time.process_time() - own, children_seconds() - theirs
-        found.append((own + theirs) / (own + theirs / 2))
-    note = "(own + workers') / (own + half the workers') computing time: what free cores would give"
-    return Figure("f", what + ", by computing time", *quartiles(np.array(found)), effort.repeats, 1.7, "at least", note)
+        found.append(alone / max(own + theirs / 2, 1e-9))
+    note = "computing time alone / (own + half of the workers'): what two free cores would give"
+    median, low, high = quartiles(np.array(found))
+    return Figure("f", f"{what}, by computing time", median, low, high, effort.repeats, 1.7, "at least", note)
+
+
+def _counted(workers: int, numbers: int) -> None:
+    """Counting that needs no memory, shared by so many processes."""
+    context = multiprocessing.get_context("fork")
+    counting = [context.Process(target=sum, args=(range(numbers // workers),)) for _ in range(workers)]
+    for process in counting:
+        process.start()
+    for process in counting:
+        process.join()
 
 
 def _task(effort: Effort, batch: int, cache: int) -> SupervisedTask:
