@@ -1,0 +1,18 @@
+"""What every test and example has in common."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from hypothesis import settings
+
+# A deadline measures the machine's other guests, not the code.
+settings.register_profile("shared machine", deadline=None)
+settings.load_profile("shared machine")
+
+
+@pytest.fixture(autouse=True)
+def ordinary_arithmetic() -> Iterator[None]:
+    """Commands make numbers next to zero zero, for speed; the next test must not inherit that."""
+    yield
+    torch.set_flush_denormal(False)
