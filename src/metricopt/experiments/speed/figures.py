@@ -1,5 +1,6 @@
 """What a figure of the speed benchmark is, and all of them in turn."""
 
+import gc
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -122,5 +123,6 @@ def run_figures(
     for count, name in enumerate(chosen):
         if watch is not None:
             watch(count, len(chosen), name)
+        gc.collect()  # a process that still holds the last figure's data is slower to fork
         rows += [{**asdict(figure), "met": figure.met} for figure in FIGURES[name](effort)]
     return rows
