@@ -37,7 +37,7 @@ _NOTES = """## What limits it
   rounding. scikit-learn's optimizer starts from one point only; with 9 restarts it searches about as widely as a grid.
 - **Two processes by the clock.** The clock sees who else uses the cores: two processes that only count, timed beside,
   show what the machine had to give. Groups of tasks share nothing but the data, so on free cores two workers nearly
-  halve the time, as the line by computing time shows; forking and fresh memory cost about a tenth.
+  halve the time, as the line by computing time shows; forking and fresh memory cost a tenth to a fifth.
 - **Populations.** Measured for 2 to 64 members, batches of 32 and 256: `torch.func.vmap` over the lean graph of what
   depends on phi is 1.5 to 8 times as fast as a loop for the MLP from 8 members on and as fast as a path batched by hand
   at 64, which would save a constant 0.3 ms below that; for one or two members, and for ResNet-32 whatever their number,
