@@ -20,12 +20,12 @@ from metricopt.value.training import Training
 
 MEASURE = {"a9a": "f1", "covtype2": "f1", "covtype7": "macro_f1"}
 KINDS = {
-    "search": "the default search's Gaussian process: forecasts against answers",
+    "search": "the default search's Gaussian process, on fifths of its queries held out",
     "network": "learn_value_function's network, default stages",
     "network_paper": "learn_value_function's network, the paper's stages",
 }
 FLAT = 0.2  # as in `metricopt.value.diagnostics`
-LEAST_QUERIES = 80  # four trajectories of five observations in each of four rounds
+LEAST_QUERIES = 40  # four trajectories of five observations in each of two rounds
 
 
 @EXPERIMENTS.add("value-health")
@@ -74,7 +74,7 @@ def _measured(problem: Problem, cell: Cell, queries: int) -> Record:
         warnings.simplefilter("always")
         correlation, used = _correlation(problem, cell, queries)
     said = [str(warning.message) for warning in caught if issubclass(warning.category, FlatValueWarning)]
-    advice = "forecasts do not rank what was then answered; query more often or give the metric more rows"
+    advice = "predictions do not rank what was held out; query more often or give the metric more rows"
     return {
         "rank_correlation": correlation,
         "queries": used,
