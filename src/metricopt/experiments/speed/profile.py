@@ -2,10 +2,12 @@
 
 import cProfile
 import pstats
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from metricopt.errors import FlatValueWarning
 from metricopt.experiments.speed.figures import Effort
 from metricopt.experiments.speed.problems import tabular_task
 from metricopt.finetune import finetune, learn_value_function
@@ -39,7 +41,9 @@ def profiled(effort: Effort) -> list[dict[str, Any]]:
 
 def _shares(run: str, work: Callable[[], object], *, most: int = 16) -> list[dict[str, Any]]:
     profiler = cProfile.Profile()
-    profiler.runcall(work)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FlatValueWarning)  # on random data a value function may well be flat
+        profiler.runcall(work)
     stats: dict[Any, Any] = pstats.Stats(profiler).stats  # pyright: ignore[reportAttributeAccessIssue]
     total = max(entry[3] for entry in stats.values())
     spent = {
