@@ -12,6 +12,7 @@ from metricopt.errors import BudgetError, DataError, MetricFailureWarning
 from metricopt.examples import Examples
 from metricopt.ledger import QueryLedger
 from metricopt.metrics import Metric, aucpr_macro, g_mean, macro_f1, mcr, worst_group_accuracy
+from metricopt.search.starts import loss_starts
 from metricopt.task import SupervisedTask
 
 CLASSES = 3
@@ -274,6 +275,14 @@ def test_balanced_sampling_draws_each_class_equally_often():
         assert abs(share - 1 / 3) < 4 * math.sqrt(2 / 9 / 10_000)
 
 
+def test_finetuning_on_the_metrics_own_labels_is_sound_only_if_rows_left_out_have_a_lower_loss_too():
+    task = make(labels_visible=True)
+    good = loss_starts(task, steps=60, lr=0.05, generator=torch.Generator().manual_seed(0))[-1]
+    ends = torch.stack([good, good, good, 100 * torch.ones(task.dim)])
+    assert task.sound_starts(ends).tolist() == [True, True, True, False]
+    assert make(labels_visible=False).sound_starts(ends).all()
+
+
 @pytest.mark.parametrize(("labels_visible", "kinds"), [(False, 2), (True, 4)])
 def test_loss_finetuning_may_follow_plain_or_balanced_batches_of_all_data_whose_labels_are_visible(
     labels_visible, kinds
@@ -283,7 +292,8 @@ def test_loss_finetuning_may_follow_plain_or_balanced_batches_of_all_data_whose_
     count, batches = task.start_batches(torch.Generator().manual_seed(0))
     inputs, targets = next(batches)
     assert count == len(inputs) == len(targets) == kinds
-    sources = [lopsided, lopsided, SEARCH, SEARCH]
+    seen = SEARCH.rows(torch.arange(0, len(SEARCH), 2))  # the others say whether finetuning on these was sound
+    sources = [lopsided, lopsided, seen, seen]
     for kind in range(kinds):
         known = {tuple(row) for row in sources[kind].inputs.tolist()}
         assert {tuple(row) for row in inputs[kind].tolist()} == known

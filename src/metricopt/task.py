@@ -118,6 +118,10 @@ class Task(ABC):
         """How many kinds of mini-batches loss finetuning may follow, and endless batches with one of each kind."""
         return 1, self.batches(1, generator)
 
+    def sound_starts(self, ends: Tensor) -> Tensor:
+        """Which ends (kinds, dim) of loss finetuning are worth a query, (kinds,); all unless a task knows better."""
+        return torch.ones(len(ends), dtype=torch.bool)
+
     def directions(self, phi: Tensor) -> Tensor:
         """Loss gradients of groups of examples at one phi (dim,): (groups, dim); none unless a task knows groups."""
         return torch.zeros(0, self.dim, device=phi.device)
@@ -227,18 +231,24 @@ class SupervisedTask(Task):
 
     def batches(self, population: int, generator: torch.Generator) -> Iterator[Batch]:
         """Endless mini-batches of the training data, one a member."""
-        return self._mixed([(self.train, self.sampling)], population, generator)
+        return self._mixed([(self.train, self.sampling, 1)], population, generator)
 
     def _mixed(
-        self, kinds: Sequence[tuple[Examples, Sampling]], population: int, generator: torch.Generator
+        self, kinds: Sequence[tuple[Examples, Sampling, int]], population: int, generator: torch.Generator
     ) -> Iterator[Batch]:
-        """Endless mini-batches, `population` of each kind below each other."""
+        """Endless mini-batches, `population` of each kind below each other: of every so manyth row of its data."""
         streams = [
-            index_stream(data, population, batch_size=self.batch_size, sampling=sampling, generator=generator)
-            for data, sampling in kinds
+            index_stream(
+                data if every == 1 else data.rows(torch.arange(0, len(data), every)),
+                population,
+                batch_size=self.batch_size,
+                sampling=sampling,
+                generator=generator,
+            )
+            for data, sampling, every in kinds
         ]
         for indices in zip(*streams, strict=True):
-            wanted = [(data, index) for (data, _), index in zip(kinds, indices, strict=True)]
+            wanted = [(data, every * index) for (data, _, every), index in zip(kinds, indices, strict=True)]
             targets = torch.cat([data.targets[index] for data, index in wanted])
             if self.augment is None:
                 yield self.cache.gather(wanted), targets
@@ -254,11 +264,41 @@ class SupervisedTask(Task):
         return torch.vmap(self.loss_function)(outputs, targets)
 
     def start_batches(self, generator: torch.Generator) -> tuple[int, Iterator[Batch]]:
-        """Plain and class-balanced batches of the training data and, where labels are visible, of the search data."""
-        samplings: list[Sampling] = ["plain", "balanced"] if self.train.has_classes else ["plain"]
-        sets = [self.train, self.search] if self.labels_visible else [self.train]
-        kinds: list[tuple[Examples, Sampling]] = [(data, sampling) for data in sets for sampling in samplings]
+        """Plain and class-balanced batches of the training data and, where labels are visible, of the search data.
+
+        Of the search data every second row is left out, for `sound_starts`.
+        """
+        sets = [(self.train, 1), (self.search, 2)] if self.labels_visible else [(self.train, 1)]
+        kinds: list[tuple[Examples, Sampling, int]] = [
+            (d, sampling, every) for d, every in sets for sampling in self._samplings
+        ]
         return len(kinds), self._mixed(kinds, 1, generator)
+
+    @property
+    def _samplings(self) -> list[Sampling]:
+        return ["plain", "balanced"] if self.train.has_classes else ["plain"]
+
+    def sound_starts(self, ends: Tensor) -> Tensor:
+        """Which ends of loss finetuning are worth a query, (kinds,).
+
+        Those finetuned on the search data's own labels look good there whatever they are worth, so they must have a
+        lower loss than phi = 0 on the rows left out, by class where they were finetuned by class.
+        """
+        sound = torch.ones(len(ends), dtype=torch.bool)
+        if not self.labels_visible:
+            return sound
+        first = len(self._samplings)
+        outputs = self.search_outputs(torch.cat([torch.zeros(1, self.dim), ends[first:]]))[:, 1::2]
+        for kind, sampling in enumerate(self._samplings):
+            before, after = (self._held_out_loss(outputs[i], by_class=sampling == "balanced") for i in (0, kind + 1))
+            sound[first + kind] = after < before
+        return sound
+
+    def _held_out_loss(self, outputs: Tensor, *, by_class: bool) -> float:
+        targets = self.search.targets[1::2]
+        code = targets if by_class else torch.zeros(len(targets), dtype=torch.long)
+        groups = [code == one for one in torch.unique(code)]
+        return float(torch.stack([self.loss_function(outputs[rows], targets[rows]) for rows in groups]).mean())
 
     def outputs(self, phi: Tensor, inputs: Tensor) -> Tensor:
         """Outputs for shared inputs without a graph, (population, n, ...), within the memory limit."""

@@ -141,6 +141,7 @@ def demo(
         train=problem.train,
         val=problem.search,
         holdout=problem.accept,
+        adapter=problem.adapter,
         queries=queries,
         seed=seed,
         run_dir=run_dir,

@@ -7,7 +7,7 @@ from metricopt.task import Task
 
 
 def loss_starts(task: Task, *, steps: int, lr: float, generator: torch.Generator) -> Tensor:
-    """End points (kinds, dim) of finetuning phi on each kind of mini-batches the task has, all kinds at once.
+    """Sound end points (kinds, dim) of finetuning phi on each kind of mini-batches the task has, all kinds at once.
 
     It follows the loss only and queries nothing.
 
@@ -28,4 +28,5 @@ def loss_starts(task: Task, *, steps: int, lr: float, generator: torch.Generator
         optimizer.step()
         schedule.step()
     ends = phi.detach()
-    return ends[torch.isfinite(ends).all(1)]
+    finite = torch.isfinite(ends).all(1)
+    return ends[finite & task.sound_starts(ends.nan_to_num(posinf=0.0, neginf=0.0))]
