@@ -40,6 +40,14 @@ NONSENSE = {
         "--summary-only": ("=maybe",),
         "--json": ("file/inside", "."),
     },
+    "bench speed --quick": {
+        "--figures": ("z", "a,z", "a;b"),
+        "--repeats": (*NUMBERS, "0", "-1"),
+        "--quick": ("=maybe",),
+        "--page": ("file/inside", "."),
+        "--record": ("nowhere", "file/inside"),
+        "--json": ("file/inside", "."),
+    },
 }
 CASES = [
     (command, parameter, value)

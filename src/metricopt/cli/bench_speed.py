@@ -6,16 +6,22 @@ from typing import Annotated, Any
 import typer
 
 from metricopt.cli.bench import bench_app
-from metricopt.cli.output import Json, deliver
+from metricopt.cli.output import Json, deliver, writable
 
 
 @bench_app.command("speed")
 def speed_command(
     figures: Annotated[str, typer.Option(help="Letters of figures, as in a,c; all by default.")] = "",
-    repeats: Annotated[int, typer.Option(help="Rounds of each measurement.")] = 15,
+    repeats: Annotated[int, typer.Option(min=1, help="Rounds of each measurement.")] = 15,
     quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes, only to see that everything runs.")] = False,
-    page: Annotated[Path | None, typer.Option(help="Write the page about speed, in Markdown, to this file.")] = None,
-    record: Annotated[Path | None, typer.Option(help="Measure nothing; make text and page from this record.")] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(dir_okay=False, callback=writable, help="Write the page about speed, in Markdown, to this file."),
+    ] = None,
+    record: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="Measure nothing; make text and page from this record."),
+    ] = None,
     json: Json = None,
 ) -> None:
     """Ratios of running times, measured interleaved in this process, with medians, quartiles and targets."""
