@@ -18,7 +18,9 @@ LAYERS = (
     ("examples", "progress", "constraint"),
     ("asking", "live"),
     ("prefix_cache",),
-    ("task", "scalars"),
+    ("task", "scalars", "fisher"),
+    ("loss_groups",),
+    ("supervised",),
     ("trajectory", "value", "optim"),
     ("acceptance", "three_sets", "changes", "loss_line"),
     ("search",),
@@ -34,7 +36,10 @@ LAYERS = (
 )
 LAYER = {name: layer for layer, names in enumerate(LAYERS) for name in names}
 # Lower, and still not to be known: a value function is a function of phi, an optimizer takes any such function.
-FORBIDDEN = {("value", "task"), ("optim", "task"), ("optim", "value")}
+FORBIDDEN = {
+    *((unit, task) for unit in ("value", "optim") for task in ("task", "supervised", "loss_groups")),
+    ("optim", "value"),
+}
 
 FILES = sorted(SOURCE.rglob("*.py"))
 

@@ -9,7 +9,7 @@ from metricopt.metrics import mcr
 from metricopt.models import TabularMLP
 from metricopt.models.resnet import CifarResNet
 from metricopt.prefix_cache import PrefixCache
-from metricopt.task import SupervisedTask
+from metricopt.supervised import SupervisedTask
 
 ROWS = 60
 

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from metricopt.optimize import optimize
     from metricopt.result import Result, load_result
     from metricopt.search import Recipe
-    from metricopt.task import SupervisedTask, Task
+    from metricopt.supervised import SupervisedTask
+    from metricopt.task import Task
     from metricopt.value.saved import load_value, save_value
     from metricopt.value.training import Training
 
@@ -86,7 +87,8 @@ _HOMES = {
     "metricopt.optimize": ("optimize",),
     "metricopt.result": ("Result", "load_result"),
     "metricopt.search": ("Recipe",),
-    "metricopt.task": ("SupervisedTask", "Task"),
+    "metricopt.supervised": ("SupervisedTask",),
+    "metricopt.task": ("Task",),
     "metricopt.value.saved": ("load_value", "save_value"),
     "metricopt.value.training": ("Training",),
 }

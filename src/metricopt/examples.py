@@ -12,6 +12,8 @@ from torch.utils.data import DataLoader, Dataset
 from metricopt.errors import DataError
 
 Sampling = Literal["plain", "balanced"]
+Kind = tuple["Examples", Sampling, int]
+"""Data, how its rows are drawn, and of every how many of them."""
 
 
 @dataclass(frozen=True)
@@ -173,6 +175,32 @@ def index_stream(
         which = torch.randint(len(counts), size, generator=generator)
         place = (torch.rand(size, generator=generator) * counts[which]).long()
         yield order[offsets[which] + place].to(examples.inputs.device)
+
+
+def mixed_stream(
+    kinds: Sequence[Kind], population: int, *, batch_size: int, generator: torch.Generator
+) -> Iterator[list[tuple[Examples, Tensor]]]:
+    """For each kind its data and row numbers (population, batch) of endless mini-batches.
+
+    Example:
+        >>> data = Examples(torch.zeros(4, 2), torch.tensor([0, 0, 0, 1]))
+        >>> draw = torch.Generator().manual_seed(0)
+        >>> [(_, index)] = next(mixed_stream([(data, "plain", 2)], 3, batch_size=8, generator=draw))
+        >>> index.shape, torch.unique(index).tolist()
+        (torch.Size([3, 8]), [0, 2])
+    """
+    streams = [
+        index_stream(
+            data if every == 1 else data.rows(torch.arange(0, len(data), every)),
+            population,
+            batch_size=batch_size,
+            sampling=sampling,
+            generator=generator,
+        )
+        for data, sampling, every in kinds
+    ]
+    for indices in zip(*streams, strict=True):
+        yield [(data, every * index) for (data, _, every), index in zip(kinds, indices, strict=True)]
 
 
 def _classes(targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:

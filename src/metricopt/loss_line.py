@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from metricopt.task import SupervisedTask
+from metricopt.supervised import SupervisedTask
 
 SHARES = (-0.2, -0.1, 0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2)
 """Places on the line: 0 is the original, 1 the proposal."""

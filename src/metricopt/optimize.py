@@ -30,7 +30,8 @@ from metricopt.result import Result, changes_at, check_phi, compare_phi, resampl
 from metricopt.search import Recipe, walk
 from metricopt.search.starts import loss_starts
 from metricopt.seeding import stream
-from metricopt.task import Loss, SupervisedTask
+from metricopt.supervised import SupervisedTask
+from metricopt.task import Loss
 from metricopt.three_sets import described, three_sets
 
 __all__ = ["Preset", "Result", "adapted", "compare_phi", "optimize", "propose"]

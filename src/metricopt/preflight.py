@@ -11,7 +11,7 @@ from metricopt.adapters.freezing import placement
 from metricopt.constraint import Constraint
 from metricopt.errors import AdapterError, BudgetError, DataError, MetricError
 from metricopt.search import Recipe
-from metricopt.task import SupervisedTask
+from metricopt.supervised import SupervisedTask
 
 
 def check_plan(queries: Any, recipe: Any, max_failures: Any) -> None:

@@ -15,7 +15,8 @@ from metricopt.ledger import QueryLedger
 from metricopt.losses import cross_entropy
 from metricopt.metrics import Metric
 from metricopt.seeding import stream
-from metricopt.task import SupervisedTask, Task
+from metricopt.supervised import SupervisedTask
+from metricopt.task import Task
 from metricopt.tasks import QuadraticTask
 
 UNLABELLED = [name for name, one in BASELINES.items() if not one.needs_labels]

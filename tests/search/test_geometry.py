@@ -12,7 +12,8 @@ from metricopt.examples import Examples
 from metricopt.ledger import QueryLedger
 from metricopt.metrics import mcr
 from metricopt.search.geometry import euclidean, output_geometry
-from metricopt.task import SupervisedTask, Task
+from metricopt.supervised import SupervisedTask
+from metricopt.task import Task
 
 
 class Linear(Task):

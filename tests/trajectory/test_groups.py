@@ -13,7 +13,7 @@ from metricopt.metrics import Metric, mcr
 from metricopt.models import TabularMLP
 from metricopt.optim.guided import MetricGuided
 from metricopt.seeding import stream
-from metricopt.task import SupervisedTask
+from metricopt.supervised import SupervisedTask
 from metricopt.tasks.synthetic import QuadraticTask
 from metricopt.trajectory.collect import walk
 from metricopt.trajectory.groups import TASKS_A_GROUP, collect_in_groups

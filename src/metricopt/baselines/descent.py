@@ -15,7 +15,8 @@ from torch import Tensor
 from metricopt.errors import DataError
 from metricopt.examples import batch_stream
 from metricopt.seeding import stream
-from metricopt.task import SupervisedTask, Task
+from metricopt.supervised import SupervisedTask
+from metricopt.task import Task
 
 LR, STEPS = 0.5, 500
 

@@ -25,7 +25,7 @@ from metricopt.optimize import Result, compare_phi, optimize
 from metricopt.progress import Progress
 from metricopt.report import read_run, write_report
 from metricopt.seeding import stream
-from metricopt.task import SupervisedTask
+from metricopt.supervised import SupervisedTask
 from metricopt.tasks import Problem, tabular
 
 DATA = "adult_a9a"

@@ -14,7 +14,7 @@ from metricopt.ledger import QueryLedger
 from metricopt.losses import Loss
 from metricopt.metrics import Metric
 from metricopt.seeding import stream
-from metricopt.task import SupervisedTask
+from metricopt.supervised import SupervisedTask
 
 Part = Literal["search", "accept", "test"]
 

@@ -41,7 +41,7 @@ def collect(
         >>> from metricopt.adapters import OutputAffine, adapt
         >>> from metricopt.examples import Examples
         >>> from metricopt.metrics import mcr
-        >>> from metricopt.task import SupervisedTask
+        >>> from metricopt.supervised import SupervisedTask
         >>> generator = torch.Generator().manual_seed(0)
         >>> data = Examples(torch.randn(40, 3, generator=generator), torch.arange(40) % 2)
         >>> model = adapt(torch.nn.Linear(3, 2), OutputAffine())

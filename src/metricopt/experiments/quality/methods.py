@@ -11,7 +11,7 @@ from metricopt.experiments.quality.settings import Settings, chosen, recipe_with
 from metricopt.optimize import Preset, propose
 from metricopt.records import Outcome
 from metricopt.search import Recipe
-from metricopt.task import SupervisedTask
+from metricopt.supervised import SupervisedTask
 
 # These plan ahead with the budget they are given (a decaying rate, a split, a number of steps), so what they would have
 # returned with fewer queries is not what they return when they are granted fewer.
@@ -19,7 +19,10 @@ PLANNERS = frozenset({"loss_dense", "spsa", "post_shift_then_cma", "metricopt_pa
 
 DEFAULT, WITH_LABELS, PAPER = "metricopt", "metricopt_labels", "metricopt_paper"
 
-_OURS = frozenset({"optimize", "finetune", "search", "value", "optim", "trajectory", "gaussian_process", "task"})
+_OURS = frozenset(
+    {"optimize", "finetune", "search", "value", "optim", "trajectory", "gaussian_process", "task", "supervised"}
+    | {"loss_groups", "fisher"}
+)
 
 
 @dataclass(frozen=True)

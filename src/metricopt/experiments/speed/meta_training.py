@@ -17,7 +17,7 @@ from metricopt.experiments.speed.timing import children_seconds, quartiles
 from metricopt.metrics import f_beta
 from metricopt.records import LabelledTrajectory, Trajectory
 from metricopt.seeding import stream
-from metricopt.task import SupervisedTask
+from metricopt.supervised import SupervisedTask
 from metricopt.trajectory.collect import collect
 from metricopt.trajectory.groups import collect_in_groups
 from metricopt.trajectory.interpolate import interpolate

@@ -14,7 +14,7 @@ from metricopt.models import TabularMLP
 from metricopt.models.resnet import resnet32
 from metricopt.optim.guided import MetricGuided
 from metricopt.seeding import stream
-from metricopt.task import SupervisedTask
+from metricopt.supervised import SupervisedTask
 from metricopt.value.network import ValueNetwork
 
 A9A_FEATURES = 123

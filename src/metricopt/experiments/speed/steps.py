@@ -3,7 +3,7 @@
 from metricopt.adapters import Adapter, FiLM
 from metricopt.experiments.speed.figures import FIGURES, Effort, Figure, Label, ratio
 from metricopt.experiments.speed.problems import DYNAMIC_BIAS, image_task, own_loop, tabular_task, task_loop, vectors
-from metricopt.task import SupervisedTask
+from metricopt.supervised import SupervisedTask
 
 _ADAPTERS = (("16 dynamic biases and output affine", DYNAMIC_BIAS), ("FiLM d = 128", FiLM(dim=128)))
 _PLACES = (("last stage", "stage3.*", 2.5), ("last block", "stage3.4.*", 6.0))

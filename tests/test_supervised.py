@@ -13,7 +13,7 @@ from metricopt.examples import Examples
 from metricopt.ledger import QueryLedger
 from metricopt.metrics import Metric, aucpr_macro, g_mean, macro_f1, mcr, worst_group_accuracy
 from metricopt.search.starts import loss_starts
-from metricopt.task import SupervisedTask
+from metricopt.supervised import SupervisedTask
 
 CLASSES = 3
 
@@ -351,7 +351,7 @@ def test_members_and_resamples_in_small_parts_give_the_same_answers(monkeypatch)
     whole, parts = make(), make()
     phi = population(whole, 7)
     expected = whole.observe(phi), whole.costs(phi), whole.noise_std(), whole.doubt(phi[0], phi[1])
-    monkeypatch.setattr("metricopt.task._ROWS_IN_MEMORY", 3 * len(SEARCH))
+    monkeypatch.setattr("metricopt.supervised._ROWS_IN_MEMORY", 3 * len(SEARCH))
     found = parts.observe(phi), parts.costs(phi), parts.noise_std(), parts.doubt(phi[0], phi[1])
     assert parts.members_at_once == 3
     assert all(torch.equal(torch.as_tensor(a), torch.as_tensor(b)) for a, b in zip(expected, found, strict=True))
