@@ -1,4 +1,4 @@
-"""The command `metricopt`: demo, list, run, report, bench.
+"""The command `metricopt`: demo, list, run, pretrain, report, bench.
 
 Nothing here imports torch: a command imports what it needs when it runs, so that `metricopt --help` is instant. A new
 command is one new file of this package and one line below; one of `metricopt bench` registers itself on
@@ -17,6 +17,7 @@ from metricopt.cli import bench_speed as _bench_speed  # noqa: F401
 from metricopt.cli.bench import bench_app
 from metricopt.cli.demo import demo_command
 from metricopt.cli.listing import list_command
+from metricopt.cli.pretrain import pretrain_command
 from metricopt.cli.report import report_command
 from metricopt.cli.run import run_command
 from metricopt.errors import AdapterError, BudgetError, MetricOptError, UnknownNameError
@@ -34,6 +35,7 @@ app = typer.Typer(
 app.command("demo")(demo_command)
 app.command("list")(list_command)
 app.command("run")(run_command)
+app.command("pretrain")(pretrain_command)
 app.command("report")(report_command)
 app.add_typer(bench_app)
 

@@ -2,8 +2,20 @@
 
 from metricopt.tasks.mismatch import PROBLEMS, ProblemSpec
 from metricopt.tasks.pretrain import pretrain
+from metricopt.tasks.pretrain_images import pretrain_images
+from metricopt.tasks.pretrained import load_network, pretrained_resnet32
 from metricopt.tasks.problem import Problem
 from metricopt.tasks.synthetic import QuadraticTask
 from metricopt.tasks.tabular import tabular
 
-__all__ = ["PROBLEMS", "Problem", "ProblemSpec", "QuadraticTask", "pretrain", "tabular"]
+__all__ = [
+    "PROBLEMS",
+    "Problem",
+    "ProblemSpec",
+    "QuadraticTask",
+    "load_network",
+    "pretrain",
+    "pretrain_images",
+    "pretrained_resnet32",
+    "tabular",
+]
