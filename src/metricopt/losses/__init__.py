@@ -1,16 +1,31 @@
 """Surrogate losses: differentiable stand-ins for metrics, safe under `torch.func.vmap` and `grad`."""
 
+from metricopt.losses.aucpr import AUCPRLoss, aucpr
 from metricopt.losses.cross_entropy import class_balanced, cost_sensitive_f, cross_entropy
+from metricopt.losses.large_margin_softmax import LargeMarginSoftmax, annealed, large_margin_softmax, margin_cosine
 from metricopt.losses.lovasz import jaccard_extension, lovasz_hinge, lovasz_softmax
 from metricopt.losses.named import LOSSES, Loss
+from metricopt.losses.pairwise_aucroc import pairwise_aucroc
+from metricopt.losses.surrogates import Surrogate, hinge, log_odds, logistic
 
 __all__ = [
     "LOSSES",
+    "AUCPRLoss",
+    "LargeMarginSoftmax",
     "Loss",
+    "Surrogate",
+    "annealed",
+    "aucpr",
     "class_balanced",
     "cost_sensitive_f",
     "cross_entropy",
+    "hinge",
     "jaccard_extension",
+    "large_margin_softmax",
+    "log_odds",
+    "logistic",
     "lovasz_hinge",
     "lovasz_softmax",
+    "margin_cosine",
+    "pairwise_aucroc",
 ]
