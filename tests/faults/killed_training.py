@@ -57,7 +57,9 @@ def account(folder: Path) -> dict:
     digest = hashlib.sha256()
     for tensor in load_network(folder).state_dict().values():
         digest.update(tensor.numpy().tobytes())
-    return {"weights": digest.hexdigest(), **{name: facts[name] for name in facts if name != "seconds"}}
+    for timed in (facts, *facts["history"]):
+        del timed["seconds"]
+    return {"weights": digest.hexdigest(), **facts}
 
 
 def main(folder: Path, kills: int, seed: int) -> None:

@@ -23,7 +23,7 @@ def pretrain_command(
         int | None, typer.Option(min=1, help="Images a step; by default 64 or, for resnet32, 128.")
     ] = None,
     lr: Annotated[
-        float | None, typer.Option(help="Highest learning rate; by default 0.04 or, for resnet32, 0.2.")
+        float | None, typer.Option(help="Highest learning rate; by default 0.04 or, for resnet32, 0.1.")
     ] = None,
     augment: Annotated[
         bool | None,

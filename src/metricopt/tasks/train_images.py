@@ -8,7 +8,7 @@ import hashlib
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, final
 
@@ -76,15 +76,16 @@ class Plan:
 @final
 @dataclass(frozen=True)
 class Epoch:
-    """What an epoch came to: mean loss of its steps, and accuracy on the validation images after it.
+    """What an epoch came to: mean loss of its steps, accuracy on the validation images after it, and time spent.
 
     Example:
-        >>> Epoch(loss=0.9, accuracy=0.7).accuracy
-        0.7
+        >>> Epoch(loss=0.9, accuracy=0.7, seconds=60.0) == Epoch(loss=0.9, accuracy=0.7, seconds=70.0)
+        True
     """
 
     loss: float
     accuracy: float
+    seconds: float = field(default=0.0, compare=False)
 
 
 def train_images(
@@ -134,11 +135,13 @@ def train_images(
     saved = time.monotonic()
     with torch.random.fork_rng(devices=[train.inputs.device] if train.inputs.is_cuda else []):
         for views in run.remaining():
+            began = time.monotonic()
             run.advance(views)
             ended = run.step % run.steps == 0
+            right = accuracy(net, validation) if ended else 0.0
+            run.seconds += time.monotonic() - began
             if ended:
-                run.history.append(Epoch(run.loss_sum / run.steps, accuracy(net, validation)))
-                run.loss_sum = 0.0
+                run.end_epoch(right)
             if ended or time.monotonic() - saved >= save_every:
                 files.save(folder, KIND, {"settings": facts, **run.facts()}, run.tensors(), version=VERSION)
                 saved = time.monotonic()
@@ -184,7 +187,7 @@ class _Run:
                 f"give more images or a smaller batch size"
             )
         self.total = plan.epochs * self.steps
-        self.step, self.loss_sum = 0, 0.0
+        self.step, self.loss_sum, self.seconds = 0, 0.0, 0.0  # the sums are of the present epoch
         self.history: list[Epoch] = []
 
     def remaining(self) -> Iterator[Views]:
@@ -215,6 +218,11 @@ class _Run:
                 f"give a lower learning rate (it is {self.plan.lr})"
             )
 
+    def end_epoch(self, right: float) -> None:
+        """Put down what the epoch came to, `right` being its accuracy."""
+        self.history.append(Epoch(self.loss_sum / self.steps, right, round(self.seconds, 1)))
+        self.loss_sum, self.seconds = 0.0, 0.0
+
     def words(self) -> str:
         """How the training is doing."""
         within = self.step % self.steps
@@ -224,7 +232,8 @@ class _Run:
 
     def facts(self) -> dict[str, Any]:
         """What is no tensor."""
-        return {"step": self.step, "loss_sum": self.loss_sum, "history": [asdict(epoch) for epoch in self.history]}
+        sums = {"step": self.step, "loss_sum": self.loss_sum, "seconds": self.seconds}
+        return {**sums, "history": [asdict(epoch) for epoch in self.history]}
 
     def tensors(self) -> dict[str, Tensor]:
         """Weights, running statistics and momenta."""
@@ -239,12 +248,13 @@ class _Run:
                 raise FileFormatError(f"the saved training lacks {name!r} as it is now; expected the same network")
             tensor.copy_(found)
         self.step, self.loss_sum = saved.fact("step", int), float(saved.fact("loss_sum", (int, float)))
+        self.seconds = float(saved.fact("seconds", (int, float)))
         self.history = [_epoch(record) for record in saved.fact("history", list)]
 
 
 def _epoch(record: Any) -> Epoch:
     try:
-        return Epoch(loss=float(record["loss"]), accuracy=float(record["accuracy"]))
+        return Epoch(*(float(record[name]) for name in ("loss", "accuracy", "seconds")))
     except (TypeError, KeyError, ValueError) as error:
         raise FileFormatError(
             f"the saved training has the epoch {str(record)[:60]!r}; the file is damaged: start anew"
