@@ -234,7 +234,7 @@ DATA = {
     "data without numbers": (
         lambda: optimised(train=(X[:150].to("meta"), Y[:150])),
         DataError,
-        "inputs of train are on meta; expected on cpu: pass inputs.cpu()",
+        "inputs of train are on the meta device, which holds no numbers; expected data: pass tensors of another device",
     ),
     "an unknown sampling": (
         lambda: optimised(sampling="balance"),
@@ -282,12 +282,6 @@ MODELS = {
         AdapterError,
         "the network has parameters of type torch.float16, too coarse for small steps of phi; use net.float(), and "
         "torch.autocast around the calls if speed is needed",
-    ),
-    "double precision": (
-        lambda: optimised(mlp().double()),
-        AdapterError,
-        "the network is torch.float64 on cpu; expected torch.float32 on cpu: pass a copy of it, "
-        "copy.deepcopy(net).float().cpu()",
     ),
     "no module": (
         lambda: optimised(lambda x: x),

@@ -16,7 +16,7 @@ LAYERS = (
     ("gaussian_process",),
     ("examples",),
     ("metrics", "losses", "adapters", "models", "data"),
-    ("progress", "constraint"),
+    ("progress", "constraint", "border"),
     ("asking", "live"),
     ("prefix_cache",),
     ("task", "scalars", "fisher"),

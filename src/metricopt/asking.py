@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from metricopt.adapters import AdaptedModel
+from metricopt.border import examples_on_model
 from metricopt.errors import MetricError, MetricFailureWarning
 from metricopt.examples import Examples
 from metricopt.metrics import Metric
@@ -76,7 +77,7 @@ def resampled_costs(metric: Metric, outputs: Tensor, examples: Examples, *, resa
 def _of_models(
     metric: Metric, examples: Examples, model: AdaptedModel, phi: Tensor, members: Sequence[int]
 ) -> Iterator[Answer]:
-    before = model.phi.detach().clone()
+    before, examples = model.phi.detach().clone(), examples_on_model(model, examples)
     for member in members:
         model.phi.data.copy_(phi[member])
         try:

@@ -52,14 +52,23 @@ class Examples:
         """The same for some of the rows, in the order of `index`."""
         return Examples(self.inputs[index], self.targets[index], None if self.groups is None else self.groups[index])
 
+    def with_truth_on_host(self) -> "Examples":
+        """The same with targets and groups in the processor's memory, where metrics are computed; inputs stay."""
+        groups = None if self.groups is None else self.groups.cpu()
+        if self.targets.device.type == "cpu" and groups is self.groups:
+            return self
+        return Examples(self.inputs, self.targets.cpu(), groups)
+
     def to(self, device: torch.device) -> "Examples":
         """The same on another device."""
         groups = None if self.groups is None else self.groups.to(device)
         return Examples(self.inputs.to(device), self.targets.to(device), groups)
 
 
-def as_examples(data: Any, *, name: str = "data") -> Examples:
+def as_examples(data: Any, *, name: str = "data", dtype: torch.dtype = torch.float32) -> Examples:
     """Examples from (inputs, targets[, groups]), a Dataset or a DataLoader of such pairs.
+
+    Inputs stay on the device they are on; numbers of type float64 become `dtype`, that of the network.
 
     Example:
         >>> len(as_examples((np.zeros((3, 2), np.float32), [0, 1, 1])))
@@ -68,18 +77,18 @@ def as_examples(data: Any, *, name: str = "data") -> Examples:
     if isinstance(data, Examples):
         return data
     if isinstance(data, DataLoader):
-        return _stacked(list(data), name, torch.cat)
+        return _stacked(list(data), name, torch.cat, dtype)
     if isinstance(data, Dataset):
-        return _stacked([data[i] for i in range(len(data))], name, torch.stack)  # pyright: ignore[reportArgumentType]
+        return _stacked([data[i] for i in range(len(data))], name, torch.stack, dtype)  # pyright: ignore[reportArgumentType]
     if isinstance(data, tuple | list) and len(data) in (2, 3):
-        return _named([_tensor(part, name) for part in data], name)
+        return _named([_tensor(part, name, dtype) for part in data], name)
     raise DataError(
         f"{name} is a {type(data).__name__}; expected (inputs, targets), (inputs, targets, groups), "
         f"a torch Dataset or a DataLoader"
     )
 
 
-def as_hidden(data: Any, *, name: str = "data", first: int = 0) -> Examples:
+def as_hidden(data: Any, *, name: str = "data", first: int = 0, dtype: torch.dtype = torch.float32) -> Examples:
     """Examples whose truth is known elsewhere only: inputs alone, or with targets, which become row numbers.
 
     Example:
@@ -87,9 +96,9 @@ def as_hidden(data: Any, *, name: str = "data", first: int = 0) -> Examples:
         tensor([10, 11, 12])
     """
     if isinstance(data, Tensor | np.ndarray):
-        inputs, groups = _tensor(data, name), None
+        inputs, groups = _tensor(data, name, dtype), None
     else:
-        examples = as_examples(data, name=name)
+        examples = as_examples(data, name=name, dtype=dtype)
         inputs, groups = examples.inputs, examples.groups
     return Examples(inputs, torch.arange(first, first + len(inputs)), groups)
 
@@ -116,11 +125,11 @@ def check_classes(train: Examples, other: Examples, *, name: str) -> None:
         )
 
 
-def _stacked(parts: Sequence[Any], name: str, join: Any) -> Examples:
+def _stacked(parts: Sequence[Any], name: str, join: Any, dtype: torch.dtype) -> Examples:
     if not parts or not isinstance(parts[0], tuple | list) or len(parts[0]) not in (2, 3):
         found = "nothing" if not parts else type(parts[0]).__name__
         raise DataError(f"{name} yields {found}; expected pairs (inputs, targets)")
-    return _named([join([_tensor(part, name) for part in column]) for column in zip(*parts, strict=True)], name)
+    return _named([join([_tensor(part, name, dtype) for part in column]) for column in zip(*parts, strict=True)], name)
 
 
 def _named(parts: list[Tensor], name: str) -> Examples:
@@ -130,14 +139,14 @@ def _named(parts: list[Tensor], name: str) -> Examples:
         raise DataError(f"{name}: {error}") from None
 
 
-def _tensor(part: Any, name: str) -> Tensor:
+def _tensor(part: Any, name: str, dtype: torch.dtype) -> Tensor:
     try:
         # A copy: torch refuses reversed arrays, warns of read-only ones, and would share memory with the caller's.
         tensor = part if isinstance(part, Tensor) else torch.from_numpy(np.array(part))
     except (TypeError, ValueError) as error:
         raise DataError(f"{name} holds a {type(part).__name__} that is no array of numbers: {error}") from error
-    # Nets are float32; numpy's default float64 would fail deep inside the first layer.
-    return tensor.float() if tensor.dtype == torch.float64 else tensor
+    # Nets are mostly float32; numpy's default float64 would fail deep inside the first layer.
+    return tensor.to(dtype) if tensor.dtype == torch.float64 else tensor
 
 
 def batch_stream(
@@ -174,7 +183,7 @@ def index_stream(
         size = (population, batch_size)
         which = torch.randint(len(counts), size, generator=generator)
         place = (torch.rand(size, generator=generator) * counts[which]).long()
-        yield order[offsets[which] + place].to(examples.inputs.device)
+        yield order[offsets[which] + place]
 
 
 def mixed_stream(

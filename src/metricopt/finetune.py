@@ -163,7 +163,7 @@ def finetune(
         True
     """
     stages = Stages() if stages is None else stages
-    start = torch.zeros(task.dim) if start is None else start.detach()
+    start = torch.zeros(task.dim) if start is None else start.detach().cpu()
     if start.shape != (task.dim,):
         raise DataError(f"start has shape {tuple(start.shape)}; expected ({task.dim},), one phi of this task")
     phi = torch.nn.Parameter(start[None].clone())

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from metricopt.border import on_model
 from metricopt.examples import Examples
 from metricopt.prefix_cache import PrefixCache
 from metricopt.task import Loss
@@ -25,7 +26,7 @@ def loss_gradient(cache: PrefixCache, loss: Loss, phi: Tensor, rows: Rows) -> Te
     data, index = rows
     leaf = phi.detach().clone().requires_grad_()
     outputs = cache.outputs(leaf[None], cache.gather([rows]))[0]
-    return torch.autograd.grad(loss(outputs, data.targets[index]), leaf)[0]
+    return torch.autograd.grad(loss(outputs, on_model(cache.model, data.targets[index])), leaf)[0]
 
 
 def loss_bands(cache: PrefixCache, loss: Loss, phi: Tensor, rows: Rows, *, bands: int, at_once: int) -> Tensor:
@@ -43,7 +44,9 @@ def loss_bands(cache: PrefixCache, loss: Loss, phi: Tensor, rows: Rows, *, bands
     data, index = rows
     targets = data.targets[index]
     outputs = cache.chunked(phi[None], cache.gather([rows]), at_once=at_once)[0]
-    losses = torch.vmap(lambda o, t: loss(o[None], t[None]))(outputs, targets)
+    # On the model's device: the loss may have numbers of its own there, such as weights of classes.
+    there = on_model(cache.model, outputs), on_model(cache.model, targets)
+    losses = torch.vmap(lambda o, t: loss(o[None], t[None]))(*there).cpu()
     _, classes = torch.unique(targets, return_inverse=True)
     if targets.dim() > 1 or int(classes.max()) >= 20:
         classes = torch.zeros(len(index), dtype=torch.long)
@@ -63,6 +66,6 @@ def mean_loss(loss: Loss, outputs: Tensor, targets: Tensor, *, by_class: bool) -
         >>> [mean_loss(size, outputs, torch.tensor([0, 0, 0, 1]), by_class=flag) for flag in (False, True)]
         [1.0, 2.0]
     """
-    code = targets if by_class else torch.zeros(len(targets), dtype=torch.long)
+    code = targets if by_class else torch.zeros(len(targets), dtype=torch.long, device=targets.device)
     groups = [code == one for one in torch.unique(code)]
     return float(torch.stack([loss(outputs[rows], targets[rows]) for rows in groups]).mean())

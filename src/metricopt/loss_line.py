@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from metricopt.border import on_model
 from metricopt.supervised import SupervisedTask
 
 SHARES = (-0.2, -0.1, 0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2)
@@ -26,7 +27,8 @@ def loss_line(task: SupervisedTask, phi: Tensor, *, rows: int = 1024) -> dict[st
     # The first rows of data sorted by class would be of one class.
     every = max(1, len(task.train) // rows)
     part = task.train.rows(torch.arange(0, len(task.train), every))
+    inputs, targets = on_model(task.model, part.inputs), on_model(task.model, part.targets)
     with torch.no_grad():
-        outputs = [task.model.outputs((share * phi)[None], part.inputs)[0] for share in SHARES]
-        losses = [float(task.loss_function(each, part.targets)) for each in outputs]
+        outputs = [task.model.outputs((share * phi)[None], inputs)[0] for share in SHARES]
+        losses = [float(task.loss_function(each, targets)) for each in outputs]
     return {"shares": list(SHARES), "loss": losses}

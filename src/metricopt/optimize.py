@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from metricopt import __version__
 from metricopt.adapters import AdaptedModel, Adapter, DynamicBias, FiLM, OutputAffine, adapt
+from metricopt.adapters.freezing import placement
 from metricopt.adapters.saved import adapter_facts
 from metricopt.constraint import Constraint
 from metricopt.errors import AdapterError, BudgetError, FileFormatError, MetricFailureWarning
@@ -65,10 +66,11 @@ def optimize(
     """Finetune a small adapter of `net` until `metric` is better, within `queries` metric queries.
 
     Args:
-        net: A pre-trained model; its weights and buffers stay as they are.
+        net: A pre-trained model on any one device, float32 or float64; its weights and buffers stay as they are.
         loss: `loss(outputs, targets)` giving a scalar, the one it was trained with or another.
         metric: A `Metric`, the name of one, a torchmetrics object or a scikit-learn scorer.
-        train: Data for the loss: (inputs, targets), a Dataset or a DataLoader.
+        train: Data for the loss: (inputs, targets), a Dataset or a DataLoader. Inputs may be on another device than
+            the model; they go there batch by batch, or at once where they, or activations in their place, fit 1 GiB.
         val: Data the metric is queried on. 40% of it is set aside to accept the result unless `holdout` is given.
             Inputs alone do if the metric knows the truth (`hidden`).
         queries: How often the metric may be evaluated.
@@ -108,7 +110,7 @@ def optimize(
     one_of(preset, get_args(Preset), what="preset")
     if resume and run_dir is None:
         raise FileFormatError("resume is True without a run_dir; expected the folder of a run: pass it as run_dir")
-    sets = three_sets(train, val, holdout, seed=seed, hidden=metric.hidden)
+    sets = three_sets(train, val, holdout, seed=seed, hidden=metric.hidden, dtype=placement(net)[1])
     ledger = QueryLedger() if ledger is None else ledger
     ledger.budget = queries
     ledger.max_failures = max(10, queries // 5) if max_failures is None else max_failures

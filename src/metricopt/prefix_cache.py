@@ -12,6 +12,7 @@ from torch import Tensor
 from metricopt.adapters import AdaptedModel
 from metricopt.adapters.cutting import Crossing, Cut
 from metricopt.adapters.tracing import CutError
+from metricopt.border import on_model, rows_apart
 from metricopt.examples import Examples
 
 DEFAULT_MEMORY = 2**30
@@ -28,11 +29,12 @@ class PrefixCache:
 
     The network is cut (`metricopt.adapters.cutting`), and the cut is compared with the model itself on a few rows. If
     that fails, everything goes through the model, and `reason` says why. What crosses the cut is kept in memory as far
-    as the limit allows and in files beyond.
+    as the limit allows, and in files beyond if the model is on the CPU. Where there is nothing to cut, inputs given on
+    another device than the model's are kept there within the same limit, or moved batch by batch.
 
     Args:
         model: The adapted model.
-        memory: Bytes of activations kept in memory; 0 turns the cache off.
+        memory: Bytes of activations kept on the model's device; 0 turns the cache off.
         probe: A few rows of inputs.
 
     Attributes:
@@ -60,11 +62,20 @@ class PrefixCache:
         self.model = model
         self.memory = memory
         self.bytes_in_memory = self.bytes_on_disk = 0
-        self.reason, self.cut = _checked_cut(model, probe[:16]) if memory else ("it is turned off", None)
+        probe = on_model(model, probe[:16])
+        self.reason, self.cut = _checked_cut(model, probe) if memory else ("it is turned off", None)
+        # Of a network that cannot be cut rows may influence each other, so they stay together. On a processor they do
+        # anyway; elsewhere memory is scarce enough to find out.
+        self._apart = self.cut is not None or (self._device.type != "cpu" and rows_apart(model, probe))
         # The data themselves are kept too: their identity is the key.
         self._kept: dict[int, tuple[Examples, Crossing]] = {}
+        self._placed: dict[int, tuple[Examples, Tensor]] = {}
         self._refused: dict[int, Examples] = {}
         self._seen: dict[int, int] = {}
+
+    @property
+    def _device(self) -> torch.device:
+        return self.model.phi.device
 
     def holds(self, data: Examples) -> bool:
         """Whether the activations of a data set are there."""
@@ -72,17 +83,21 @@ class PrefixCache:
 
     def fill(self, data: Examples) -> None:
         """Compute the activations of a data set, unless they are there or cannot be kept."""
-        if self.cut is None or self.holds(data) or id(data) in self._refused:
+        if self.holds(data) or id(data) in self._placed or id(data) in self._refused:
             return
-        sample = self.cut.before(data.inputs[:1])
+        if self.cut is None:
+            self._place(data)
+            return
+        sample = self.cut.before(on_model(self.model, data.inputs[:1]))
         size = len(data) * sum(tensor.nbytes for tensor in sample)
         crossing = self._room(sample, len(data), size)
         if crossing is None:
-            self._refused[id(data)] = data
+            self._place(data)
             self.reason = f"{size / 2**20:.0f} MiB for {len(data)} rows are over the limit and not worth a file"
             return
         for start in range(0, len(data), _ROWS):
-            for room, part in zip(crossing, self.cut.before(data.inputs[start : start + _ROWS]), strict=True):
+            inputs = on_model(self.model, data.inputs[start : start + _ROWS])
+            for room, part in zip(crossing, self.cut.before(inputs), strict=True):
                 room[start : start + len(part)] = part
         self._kept[id(data)] = (data, crossing)
 
@@ -93,17 +108,17 @@ class PrefixCache:
         if all(self.holds(data) for data, _ in wanted):
             columns = zip(*(self._kept[id(data)][1] for data, _ in wanted), strict=True)
             return tuple(_joined([c[i] for c, (_, i) in zip(column, wanted, strict=True)]) for column in columns)
-        return _joined([data.inputs[index] for data, index in wanted])
+        return _joined([on_model(self.model, self._inputs(data)[index]) for data, index in wanted])
 
     def outputs(self, phi: Tensor, rows: Tensor | Crossing, *, paired: bool = False) -> Tensor:
         """As `AdaptedModel.outputs`, of what `gather` gave, or of inputs."""
         if isinstance(rows, Tensor):
-            return self.model.outputs(phi, rows, paired=paired)
+            return self.model.outputs(phi, on_model(self.model, rows), paired=paired)
         assert self.cut is not None
         return self.cut.outputs(phi, rows, paired=paired)
 
     def all_outputs(self, phi: Tensor, data: Examples, *, every: int = 1, at_once: int) -> Tensor:
-        """Outputs on all rows of a data set, or on every so manyth, without a graph, (population, n, ...).
+        """Outputs on all rows of a data set, or on every so manyth, without a graph, on the CPU, (population, n, ...).
 
         Args:
             phi: Vectors, (population, dim).
@@ -112,30 +127,45 @@ class PrefixCache:
             at_once: Members times rows computed at the same time.
         """
         self.fill(data)
-        rows = self._kept[id(data)][1] if self.holds(data) else data.inputs
+        rows = self._kept[id(data)][1] if self.holds(data) else self._inputs(data)
         return self.chunked(phi, rows if every == 1 else _part(rows, slice(None, None, every)), at_once=at_once)
 
     def chunked(self, phi: Tensor, rows: Tensor | Crossing, *, at_once: int) -> Tensor:
-        """Outputs for shared rows without a graph, at most `at_once` members times rows at the same time."""
+        """Outputs for shared rows without a graph, on the CPU, at most `at_once` members times rows at a time."""
         tensors = (rows,) if isinstance(rows, Tensor) else rows
         count = len(tensors[0])
-        # What fits into a processor's own memory is several times faster than what does not.
-        at_once = max(1, min(at_once, max(64, _BYTES_AT_ONCE // max(1, sum(t[:1].nbytes for t in tensors)))))
-        # Without a cut nothing is known of the network: its rows may influence each other, so they stay together.
-        step = count if self.cut is None else min(count, at_once)
+        if self._device.type == "cpu":
+            # What fits into a processor's own memory is several times faster than what does not.
+            at_once = min(at_once, max(64, _BYTES_AT_ONCE // max(1, sum(t[:1].nbytes for t in tensors))))
+        at_once = max(1, at_once)
+        step = min(count, at_once) if self._apart else count
         parts = []
         with torch.no_grad():
             for some in phi.split(max(1, at_once // count)):
-                blocks = [self.outputs(some, _part(rows, slice(i, i + step))) for i in range(0, count, step)]
+                blocks = [self.outputs(some, _part(rows, slice(i, i + step))).cpu() for i in range(0, count, step)]
                 parts.append(_joined(blocks, dim=1))
         return _joined(parts)
 
     def _count(self, data: Examples, rows: int) -> None:
         """Fill in a data set once as many of its rows were computed as it has: at most twice the least work."""
-        if self.cut is not None and not self.holds(data):
+        if not self.holds(data) and id(data) not in self._placed:
             self._seen[id(data)] = self._seen.get(id(data), 0) + rows
             if self._seen[id(data)] >= len(data):
                 self.fill(data)
+
+    def _inputs(self, data: Examples) -> Tensor:
+        return self._placed[id(data)][1] if id(data) in self._placed else data.inputs
+
+    def _place(self, data: Examples) -> None:
+        """Keep the inputs as the model wants them, if they are not like that already and fit the limit."""
+        sample, inputs = on_model(self.model, data.inputs[:1]), data.inputs
+        alike = (sample.device, sample.dtype) == (inputs.device, inputs.dtype)
+        size = len(data) * sample.nbytes
+        if alike or self.bytes_in_memory + size > self.memory:
+            self._refused[id(data)] = data
+            return
+        self.bytes_in_memory += size
+        self._placed[id(data)] = (data, on_model(self.model, inputs))
 
     def _room(self, sample: Crossing, rows: int, size: int) -> Crossing | None:
         """Unfilled tensors in memory or, beyond the limit, in files; None where neither makes sense."""
@@ -144,7 +174,7 @@ class PrefixCache:
             self.bytes_in_memory += size
             return tuple(_like(tensor, tensor.new_empty(rows * tensor[0].numel())) for tensor in sample)
         free = shutil.disk_usage(tempfile.gettempdir()).free
-        if self.cut.saved * rows < _WORTH_A_DISK * size or size > free // 2 or sample[0].device.type != "cpu":
+        if self._device.type != "cpu" or self.cut.saved * rows < _WORTH_A_DISK * size or size > free // 2:
             return None
         self.bytes_on_disk += size
         return tuple(_in_a_file(rows, tensor) for tensor in sample)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from metricopt.adapters import Adapter
 from metricopt.adapters.freezing import placement
+from metricopt.border import on_model
 from metricopt.constraint import Constraint
 from metricopt.errors import AdapterError, BudgetError, DataError, MetricError
 from metricopt.search import Recipe
@@ -34,21 +35,21 @@ def check_plan(queries: Any, recipe: Any, max_failures: Any) -> None:
 
 
 def check_parts(net: Any, adapter: Any, loss: Any, keep: Any) -> None:
-    """Raises unless net, adapter, loss and constraints are what they are called, and the net is float32 on the CPU.
+    """Raises unless net, adapter, loss and constraints are what they are called, and the net is on one device.
 
     Example:
-        >>> check_parts(nn.Linear(2, 1).double(), None, nn.functional.cross_entropy, ())
+        >>> check_parts(nn.Linear(2, 1).half(), None, nn.functional.cross_entropy, ())
         Traceback (most recent call last):
         ...
-        metricopt.errors.AdapterError: the network is torch.float64 on cpu; expected torch.float32 on cpu: pass ...
+        metricopt.errors.AdapterError: the network has parameters of type torch.float16, too coarse for small ...
     """
     if not isinstance(net, nn.Module):
         raise AdapterError(f"net is a {type(net).__name__}; expected a torch.nn.Module: pass the pre-trained network")
-    device, dtype = placement(net)
-    if device.type != "cpu" or dtype != torch.float32:
+    placement(net)
+    if torch.get_default_device().type != "cpu":
         raise AdapterError(
-            f"the network is {dtype} on {device}; expected torch.float32 on cpu: pass a copy of it, "
-            f"copy.deepcopy(net).float().cpu()"
+            f"torch's default device is {torch.get_default_device()}; expected cpu, where phi lives whatever the "
+            f"network's device: call torch.set_default_device('cpu')"
         )
     if adapter is not None and not isinstance(adapter, Adapter):
         raise AdapterError(f"adapter is {adapter!r}; expected an Adapter: pass one such as metricopt.FiLM(dim=32)")
@@ -75,7 +76,7 @@ def check_loss(task: SupervisedTask) -> None:
         metricopt.errors.DataError: the loss of 40 training rows is shape (40, 2); expected a tensor with one ...
     """
     step = -(-len(task.train) // task.batch_size)
-    inputs, targets = task.train.inputs[::step], task.train.targets[::step]
+    inputs, targets = (on_model(task.model, part[::step]) for part in (task.train.inputs, task.train.targets))
     with torch.no_grad():
         outputs = task.model.outputs(torch.zeros(1, task.dim), inputs)[0]
     broken = ~(outputs.reshape(len(outputs), -1).amax(1) < torch.inf)  # as for metrics: -inf rules a class out

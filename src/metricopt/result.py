@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from metricopt.acceptance import Comparison, Kept, check_kept, compare, compare_models
 from metricopt.adapters import AdaptedModel
 from metricopt.adapters.saved import adapter_facts, restored
+from metricopt.border import examples_on_model, host_outputs
 from metricopt.changes import label_changes
 from metricopt.constraint import Constraint
 from metricopt.errors import FileFormatError
@@ -79,8 +80,9 @@ class Result:
 
     def evaluate(self, data: Any, *, resamples: int | None = None, seed: int = 0) -> Comparison:
         """Original against result on test data, once, to report."""
-        examples = as_examples(data, name="test data")
-        pair = torch.stack([torch.zeros_like(self.model.phi), self.model.phi.detach()])
+        examples = as_examples(data, name="test data", dtype=self.model.phi.dtype)
+        phi = self.model.phi.detach().cpu()
+        pair = torch.stack([torch.zeros_like(phi), phi])
         return compare_phi(self.model, self.metric, pair, examples, resamples=resamples, seed=seed)
 
     def report(self, path: Path | str) -> Path:
@@ -211,7 +213,9 @@ def compare_phi(
     generator, resamples = stream(seed, "compare"), resamples or resamples_of(metric)
     if metric.on == "model":
         models = (_at(model, pair[0]), _at(model, pair[1]))
+        examples = examples_on_model(model, examples)
         return compare_models(metric, models, examples, resamples=resamples, generator=generator)
+    examples = examples.with_truth_on_host()
     return compare(metric, _both(model, pair, examples), examples, resamples=resamples, generator=generator)
 
 
@@ -230,6 +234,7 @@ def check_phi(model: AdaptedModel, constraint: Constraint, pair: Tensor, example
     generator, resamples = stream(seed, "constraint"), resamples_of(constraint.metric)
     of_model = constraint.metric.on == "model"
     both = (_at(model, pair[0]), _at(model, pair[1])) if of_model else _both(model, pair, examples)
+    examples = examples_on_model(model, examples) if of_model else examples.with_truth_on_host()
     return check_kept(constraint, both, examples, resamples=resamples, generator=generator)
 
 
@@ -244,8 +249,7 @@ def resamples_of(metric: Metric) -> int:
 
 
 def _both(model: AdaptedModel, pair: Tensor, examples: Examples) -> tuple[Tensor, Tensor]:
-    with torch.no_grad():
-        before, after = (model.outputs(phi[None], examples.inputs)[0] for phi in pair)
+    before, after = (host_outputs(model, phi[None], examples.inputs)[0] for phi in pair)
     return before, after
 
 
@@ -271,7 +275,7 @@ def changes_at(model: AdaptedModel, metric: Metric, pair: Tensor, examples: Exam
     """
     if metric.hidden or metric.on in ("model", "embeddings"):
         return {}
-    return label_changes(_both(model, pair, examples), examples.targets)
+    return label_changes(_both(model, pair, examples), examples.targets.cpu())
 
 
 def _events(result: Result) -> tuple[Event, ...]:

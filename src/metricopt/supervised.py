@@ -11,6 +11,7 @@ from torch import Tensor
 from metricopt.adapters import AdaptedModel
 from metricopt.adapters.cutting import Crossing
 from metricopt.asking import answers, resampled_costs, settled, warned
+from metricopt.border import on_model
 from metricopt.constraint import Constraint, binomial_std
 from metricopt.errors import DataError
 from metricopt.examples import Examples, Kind, Sampling, check_classes, mixed_stream
@@ -34,9 +35,11 @@ _ROWS_IN_MEMORY = 2**22
 class SupervisedTask(Task):
     """An adapted model with a loss on training data and a metric on data of its own.
 
+    The model may be on any device: phi comes from, and losses go to, wherever phi is, costs are on the CPU.
+
     Args:
         model: The adapted model.
-        loss: `loss(outputs, targets)` giving a scalar.
+        loss: `loss(outputs, targets)` giving a scalar, both on the model's device.
         metric: What to improve.
         train: Data the loss is taken on.
         search: Data the metric is queried on.
@@ -46,7 +49,8 @@ class SupervisedTask(Task):
         labels_visible: Whether the search data's targets may be used for more than the metric.
         rows_at_once: Outputs are computed for at most this many rows (members x examples) at a time.
         cache: Bytes of memory for activations that phi cannot change; 0 turns their caching off.
-        augment: `augment(inputs, generator)` changes the inputs of each training batch, (population, batch, ...).
+        augment: `augment(inputs, generator)` changes the inputs of each training batch, (population, batch, ...), on
+            the device they were given on; the generator is the CPU's.
         keep: Constraints, checked on the same predictions as the metric.
 
     Example:
@@ -83,7 +87,7 @@ class SupervisedTask(Task):
         if not metric.hidden:
             check_classes(train, search, name="the validation data")
         self.model, self.loss_function, self.metric = model, loss, metric
-        self.train, self.search = train, search
+        self.train, self.search = train.with_truth_on_host(), search.with_truth_on_host()
         self.ledger = QueryLedger() if ledger is None else ledger
         self.batch_size, self.rows_at_once = batch_size, rows_at_once
         self.sampling: Sampling = sampling
@@ -110,6 +114,11 @@ class SupervisedTask(Task):
         """Whether any process may ask the metric: not if a call is dear or goes out of this machine."""
         return not any(metric.costly or metric.hidden for metric in (self.metric, *(c.metric for c in self.keep)))
 
+    @property
+    def forks(self) -> bool:
+        """Whether processes forked from this one can compute losses too: CUDA and the like do not work there."""
+        return self.model.phi.device.type == "cpu"
+
     def prepare(self) -> None:
         """Cache the activations of the training data, and measure how far inside their bounds constraints stay."""
         if self.augment is None:
@@ -129,12 +138,12 @@ class SupervisedTask(Task):
                 yield self.augment(torch.cat([data.inputs[index] for data, index in wanted]), generator), targets
 
     def loss(self, phi: Tensor, batch: Batch) -> Tensor:
-        """Each member's loss on its own mini-batch, (population,)."""
-        rows, targets = batch
+        """Each member's loss on its own mini-batch, (population,), on the device of phi."""
+        rows, targets = batch[0], on_model(self.model, batch[1])
         outputs = self.cache.outputs(phi, rows, paired=True)
         if len(outputs) == 1:
-            return self.loss_function(outputs[0], targets[0]).reshape(1)
-        return torch.vmap(self.loss_function)(outputs, targets)
+            return self.loss_function(outputs[0], targets[0]).reshape(1).to(phi)
+        return torch.vmap(self.loss_function)(outputs, targets).to(phi)
 
     def start_batches(self, generator: torch.Generator) -> tuple[int, Iterator[Batch]]:
         """Plain and class-balanced batches of the training data and, where labels are visible, of the search data.
@@ -160,7 +169,7 @@ class SupervisedTask(Task):
             return sound
         first = len(self._samplings)
         outputs = self.search_outputs(torch.cat([torch.zeros(1, self.dim), ends[first:]]))[:, 1::2]
-        targets = self.search.targets[1::2]
+        outputs, targets = on_model(self.model, outputs), on_model(self.model, self.search.targets[1::2])
         for kind, sampling in enumerate(self._samplings):
             before, after = (
                 mean_loss(self.loss_function, outputs[i], targets, by_class=sampling == "balanced")
@@ -170,7 +179,7 @@ class SupervisedTask(Task):
         return sound
 
     def outputs(self, phi: Tensor, inputs: Tensor) -> Tensor:
-        """Outputs for shared inputs without a graph, (population, n, ...), within the memory limit."""
+        """Outputs for shared inputs without a graph, (population, n, ...), in the processor's memory."""
         return self.cache.chunked(phi, inputs, at_once=self.rows_at_once)
 
     def search_outputs(self, phi: Tensor, *, every: int = 1) -> Tensor:
@@ -252,7 +261,7 @@ class SupervisedTask(Task):
         """Predictions on at most `rows` search inputs, scaled so that squared differences are Fisher distances."""
         # Evenly spread rows, as in `directions`.
         outputs = self.search_outputs(phi, every=math.ceil(len(self.search) / rows))
-        return fisher_features(outputs, embeddings=self.metric.on == "embeddings")
+        return fisher_features(outputs, embeddings=self.metric.on == "embeddings").to(phi)
 
     @property
     def shift_coordinates(self) -> Tensor:

@@ -58,6 +58,7 @@ class Task(ABC):
         than the first point queried if that keeps it, and more than 1 if not: it is never the best one.
         """
         self.ledger.charge(len(phi), stage=self.stage)
+        phi = phi.detach().cpu()  # where the ledger and its journal are
         return torch.cat([self._observed(part) for part in phi.split(self.members_at_once)])
 
     def _observed(self, phi: Tensor) -> Tensor:
@@ -90,6 +91,11 @@ class Task(ABC):
     @property
     def asks_cheaply(self) -> bool:
         """Whether any process may ask the metric, and not only the one that keeps the ledger."""
+        return True
+
+    @property
+    def forks(self) -> bool:
+        """Whether processes forked from this one can compute losses too."""
         return True
 
     def prepare(self) -> None:

@@ -13,10 +13,13 @@ from metricopt.examples import Examples, as_examples, as_hidden, check_classes
 from metricopt.seeding import stream
 
 
-def three_sets(train: Any, val: Any, holdout: Any, *, seed: int, hidden: bool = False) -> dict[str, Examples]:
+def three_sets(
+    train: Any, val: Any, holdout: Any, *, seed: int, hidden: bool = False, dtype: torch.dtype = torch.float32
+) -> dict[str, Examples]:
     """The sets `train`, `val` and `holdout`; without a holdout, 40% of `val` is set aside for it.
 
-    With hidden truth the targets of `val` are its row numbers, and those of `holdout` go on counting.
+    With hidden truth the targets of `val` are its row numbers, and those of `holdout` go on counting. Inputs stay on
+    the device they are on, targets and groups come to the processor's memory; float64 becomes `dtype`.
 
     Example:
         >>> draw = torch.Generator().manual_seed(0)
@@ -26,15 +29,18 @@ def three_sets(train: Any, val: Any, holdout: Any, *, seed: int, hidden: bool = 
         {'train': 30, 'val': 30, 'holdout': 20}
     """
     sets = {
-        "train": as_examples(train, name="train"),
-        "val": as_hidden(val, name="val") if hidden else as_examples(val, name="val"),
+        "train": as_examples(train, name="train", dtype=dtype),
+        "val": as_hidden(val, name="val", dtype=dtype) if hidden else as_examples(val, name="val", dtype=dtype),
     }
     if holdout is not None:
         first = len(sets["val"])
         sets["holdout"] = (
-            as_hidden(holdout, name="holdout", first=first) if hidden else as_examples(holdout, name="holdout")
+            as_hidden(holdout, name="holdout", first=first, dtype=dtype)
+            if hidden
+            else as_examples(holdout, name="holdout", dtype=dtype)
         )
     _check_numbers(sets)
+    sets = {name: part.with_truth_on_host() for name, part in sets.items()}
     _check_alike(sets, hidden)
     for name, part in {} if hidden else sets.items():
         check_classes(sets["train"], part, name=name)
@@ -67,8 +73,11 @@ def _check_numbers(sets: Mapping[str, Examples]) -> None:
     """NaN would go unnoticed through a network until every metric fails."""
     for name, part in sets.items():
         for what, tensor in (("inputs", part.inputs), ("targets", part.targets)):
-            if tensor.device.type != "cpu":
-                raise DataError(f"{what} of {name} are on {tensor.device}; expected on cpu: pass {what}.cpu()")
+            if tensor.device.type == "meta":
+                raise DataError(
+                    f"{what} of {name} are on the meta device, which holds no numbers; expected data: pass tensors "
+                    f"of another device"
+                )
             if not tensor.is_floating_point():
                 continue
             broken = ~torch.isfinite(tensor.reshape(len(tensor), -1)).all(1)

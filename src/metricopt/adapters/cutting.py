@@ -70,7 +70,7 @@ class Cut:
         """As `AdaptedModel.outputs`, from what crosses the cut in place of the inputs."""
         check_population(phi, crossing, dim=self.model.dim, paired=paired)
         rows = crossing[0].shape[1] if paired else len(crossing[0])
-        heavy = rows * self._left > _HEAVY and phi.device.type == "cpu"
+        heavy = rows * self._left > _HEAVY and self.model.phi.device.type == "cpu"
         return self._several(phi.to(self.model.phi), crossing, paired=paired, heavy=heavy)
 
 

@@ -35,6 +35,17 @@ def each(change: Callable[[Tensor], Tensor], inputs: Inputs) -> Inputs:
     return tuple(change(tensor) for tensor in inputs)
 
 
+def placed(tensor: Tensor, like: Tensor) -> Tensor:
+    """A tensor on the device of another and, if its numbers are floating, of the other's type; differentiably.
+
+    Example:
+        >>> import torch
+        >>> placed(torch.ones(2), torch.zeros(1).double()).dtype, placed(torch.tensor(1), torch.zeros(1)).dtype
+        (torch.float64, torch.int64)
+    """
+    return tensor.to(like.device, like.dtype if tensor.is_floating_point() else tensor.dtype)
+
+
 def tensors_of(inputs: Inputs) -> tuple[Tensor, ...]:
     """All tensors among the inputs.
 

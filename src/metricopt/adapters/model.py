@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from metricopt.adapters.fingerprint import fingerprint
 from metricopt.adapters.folding import check_same, folded
 from metricopt.adapters.freezing import Flags, freeze, placement, release
-from metricopt.adapters.inputs import Inputs, call, each, tensors_of
+from metricopt.adapters.inputs import Inputs, call, each, placed, tensors_of
 from metricopt.adapters.layers import survey
 from metricopt.adapters.population import Population, check_population
 from metricopt.adapters.spec import Adapter, Hook, Modulation
@@ -161,7 +161,7 @@ class AdaptedModel(nn.Module):
         net = folded(self.net, [(part, self.phi.detach()[own]) for part, own in self.parts()], self._flags)
         check = self._check if example is None else example
         if check is not None:
-            check = each(lambda tensor: tensor.to(self.phi.device), check)
+            check = each(lambda tensor: placed(tensor, self.phi), check)
             with torch.no_grad():
                 check_same(call(net, check), self._at(self.phi, check))
         return net
@@ -240,6 +240,7 @@ def adapt(net: nn.Module, spec: Adapter, *, seed: int = 0, example: Inputs | Non
         seed: Seed of the adapter's fixed random matrices.
         example: A batch of inputs. The network is run on it once, to see in which order it calls its layers and how
             many outputs it has, which otherwise is guessed from its definition; `merge` checks itself on a few rows.
+            It goes to the network's device by itself.
 
     Example:
         >>> from metricopt.adapters import FiLM, OutputAffine
@@ -250,7 +251,10 @@ def adapt(net: nn.Module, spec: Adapter, *, seed: int = 0, example: Inputs | Non
     """
     if isinstance(net, AdaptedModel):
         raise AdapterError("the network is adapted already; adapt(model.net, model.spec + another) has both adapters")
-    placement(net)
+    device, dtype = placement(net)
+    if example is not None:
+        like = torch.empty(0, device=device, dtype=dtype)
+        example = each(lambda tensor: placed(tensor, like), example)
     flags = freeze(net)
     try:
         found = survey(net, example)

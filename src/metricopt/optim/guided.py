@@ -4,6 +4,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -31,7 +32,8 @@ class MetricGuided(Optimizer):
 
     Args:
         base: Optimizer of the one parameter phi, (dim,) or (population, dim).
-        value: Predicted cost of points (n, dim), (n,); lower is better. A module is evaluated in eval mode.
+        value: Predicted cost of points (n, dim), (n,); lower is better. A module is evaluated in eval mode and on its
+            own device, whatever that of phi; any other function on the device of phi.
         combine: `add` u_t to the loss gradient or `replace` it.
         estimator: `es`, Eq. 4 from `pairs` perturbations, or `exact`, its mean 2 Sigma grad f.
         weight: lambda of Eq. 1, used by `add` only.
@@ -191,10 +193,17 @@ class MetricGuided(Optimizer):
         past_gradients = self.state[self._phi]["past_gradients"]
         with _evaluating(self._parts):
             if self.estimator == "exact":
-                return exact_direction(self.value, phi, past_gradients)
+                return exact_direction(self._value_at, phi, past_gradients)
             return guided_direction(
-                self.value, phi, past_gradients, pairs=self.pairs, sigma=self.sigma, generator=self.generator
+                self._value_at, phi, past_gradients, pairs=self.pairs, sigma=self.sigma, generator=self.generator
             )
+
+    def _value_at(self, points: Tensor) -> Tensor:
+        """The value of points (n, dim), which may be on another device than a module that computes it."""
+        if not isinstance(self.value, torch.nn.Module):
+            return self.value(points)
+        own = next(chain(self.value.parameters(), self.value.buffers()), points)
+        return self.value(points if own.device == points.device else points.to(own.device)).to(points.device)
 
     def _combined(self, gradients: Tensor, direction: Tensor) -> Tensor:
         step = unit_step(host(direction)) if self.normalise else host(direction)

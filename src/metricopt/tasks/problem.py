@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from metricopt.adapters import AdaptedModel, Adapter, adapt
+from metricopt.border import host_outputs
 from metricopt.examples import Examples, Sampling
 from metricopt.ledger import QueryLedger
 from metricopt.losses import Loss
@@ -98,16 +99,14 @@ class Problem:
         metric = self.metric if metric is None else metric
         parts = []
         for some in phi.split(max(1, _ROWS_AT_ONCE // len(data))):
-            with torch.no_grad():
-                outputs = self._model.outputs(some, data.inputs)
+            outputs = host_outputs(self._model, some, data.inputs)
             parts.append(metric.cost(metric.values(outputs, data.targets, data.groups, failures="nan")))
         return torch.cat(parts)
 
     def standard_error(self, part: Part = "test", *, resamples: int = 200) -> float:
         """Bootstrap standard error of the pre-trained network's cost on a part of the data."""
         data: Examples = {"search": self.search, "accept": self.accept, "test": self.test}[part]
-        with torch.no_grad():
-            outputs = self._model.outputs(torch.zeros(1, self._model.dim), data.inputs)[0]
+        outputs = host_outputs(self._model, torch.zeros(1, self._model.dim), data.inputs)[0]
         generator, costs = stream(self.seed, "standard error"), []
         for _ in range(resamples):
             rows = torch.randint(len(data), (len(data),), generator=generator)

@@ -47,7 +47,7 @@ def collect_in_groups(
     """As `collect`, by one or more processes with one thread each; how many changes no bit of the result.
 
     Tasks are walked in groups of 16, each a population with a random stream of its own. Where the system cannot fork
-    processes, this one does all the work.
+    processes, or a device would not work in them, this one does all the work.
 
     Args:
         task: Its metric is asked by the processes unless it is costly or answers go through a journal.
@@ -83,7 +83,7 @@ def collect_in_groups(
         return Walked(phi.numpy(), loss.numpy(), observed.numpy(), queries)
 
     groups = len(starts)
-    can_fork = "fork" in multiprocessing.get_all_start_methods()
+    can_fork = task.forks and "fork" in multiprocessing.get_all_start_methods()
     source = _forked(work, groups, workers) if workers > 1 and groups > 1 and can_fork else map(work, range(groups))
     with _one_thread():
         return _joined(task, list(source), asks=asks)
