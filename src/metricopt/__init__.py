@@ -18,7 +18,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from metricopt import adapters, data, losses, metrics, models
     from metricopt.acceptance import Comparison
-    from metricopt.adapters import ConditionalNorm, DynamicBias, FiLM, OutputAffine, adapt, merge, remove
+    from metricopt.adapters import (
+        Biases,
+        ConditionalNorm,
+        DynamicBias,
+        FiLM,
+        LastLayer,
+        OutputAffine,
+        adapt,
+        merge,
+        remove,
+    )
     from metricopt.adapters.saved import load_adapter, save_adapter
     from metricopt.constraint import Constraint
     from metricopt.events import read_events
@@ -38,6 +48,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "PAPER",
+    "Biases",
     "CommandMetric",
     "Comparison",
     "ConditionalNorm",
@@ -45,6 +56,7 @@ __all__ = [
     "DynamicBias",
     "FiLM",
     "HttpMetric",
+    "LastLayer",
     "Metric",
     "MetricGuided",
     "OutputAffine",
@@ -76,7 +88,10 @@ __all__ = [
 
 _HOMES = {
     "metricopt.acceptance": ("Comparison",),
-    "metricopt.adapters": ("ConditionalNorm", "DynamicBias", "FiLM", "OutputAffine", "adapt", "merge", "remove"),
+    "metricopt.adapters": (
+        *("Biases", "ConditionalNorm", "DynamicBias", "FiLM", "LastLayer", "OutputAffine"),
+        *("adapt", "merge", "remove"),
+    ),
     "metricopt.adapters.saved": ("load_adapter", "save_adapter"),
     "metricopt.constraint": ("Constraint",),
     "metricopt.events": ("read_events",),

@@ -105,6 +105,7 @@ def stages(device: str) -> Numbers:
     """The paper's two stages, in groups and with a guided optimizer over a phi on the device."""
     task = problem(device).task(queries=None)
     settings = Stages(steps=6, observations=3, rounds=2, workers=2, training=Training(steps=20))
+    assert task.forks == (device == "cpu")  # a CUDA device does not work in forked processes
     learnt = learn_value_function(task, queries=30, stages=settings)
     ends = [finetune(task, learnt.value, stages=settings, start=start).phi for start in (None, task.model.phi)]
     phi = task.model.phi
@@ -163,6 +164,7 @@ def small_memory(device: str) -> Numbers:
     losses = task.loss(phi, next(task.batches(3, torch.Generator().manual_seed(0))))
     losses.sum().backward()
     assert phi.grad is not None and task.cache.bytes_in_memory == 0
+    assert task.search_outputs(phi).device.type == "cpu"
     outputs = host_outputs(model, phi, table(9000, 5)[0])  # more than go to a device at once
     return {
         "losses": losses.tolist(),

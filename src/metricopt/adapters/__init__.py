@@ -6,9 +6,11 @@ Every module of this package is imported, so that a new adapter is one new file 
 import importlib
 import pkgutil
 
+from metricopt.adapters.biases import Biases
 from metricopt.adapters.conditional_norm import ConditionalNorm
 from metricopt.adapters.dynamic_bias import DynamicBias
 from metricopt.adapters.film import FiLM
+from metricopt.adapters.last_layer import LastLayer
 from metricopt.adapters.model import AdaptedModel, adapt, merge, remove
 from metricopt.adapters.output_affine import OutputAffine
 from metricopt.adapters.spec import ADAPTERS, Adapter, SingleAdapter, Sum, adapter_from
@@ -17,9 +19,11 @@ __all__ = [
     "ADAPTERS",
     "AdaptedModel",
     "Adapter",
+    "Biases",
     "ConditionalNorm",
     "DynamicBias",
     "FiLM",
+    "LastLayer",
     "OutputAffine",
     "SingleAdapter",
     "Sum",

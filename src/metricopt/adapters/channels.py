@@ -1,7 +1,7 @@
 """Per-channel scales and shifts: where they come from, what they do to an output, how weights take them in."""
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 import torch
 from torch import Generator, Tensor, nn
@@ -36,6 +36,7 @@ class ChannelMap(nn.Module):
 
     def __init__(self, sites: tuple[Site, ...], *, dim: int, strength: float, generator: Generator) -> None:
         super().__init__()
+        self.dim = dim
         self.sizes = {site.name: site.channels for site in sites}
         directions = torch.randn(sum(self.sizes.values()), dim, generator=generator)
         self.register_buffer("matrix", strength * functional.normalize(directions, dim=1))
@@ -46,7 +47,61 @@ class ChannelMap(nn.Module):
         return dict(zip(self.sizes, numbers.split(list(self.sizes.values())), strict=True))
 
 
-class ChannelModulation(Modulation):
+@final
+class ChannelCoordinates(nn.Module):
+    """One coordinate of phi for each channel of several layers, times `strength`: the map without a matrix.
+
+    Example:
+        >>> from metricopt.adapters.layers import survey
+        >>> sites = survey(nn.Sequential(nn.Linear(4, 1), nn.BatchNorm1d(2))).sites
+        >>> ChannelCoordinates(sites, strength=2.0)(torch.tensor([1.0, 2.0, 3.0]))
+        {'0': tensor([2.]), '1': tensor([4., 6.])}
+    """
+
+    def __init__(self, sites: tuple[Site, ...], *, strength: float) -> None:
+        super().__init__()
+        self.sizes = {site.name: site.channels for site in sites}
+        self.dim = sum(self.sizes.values())
+        self._strength = strength
+
+    def forward(self, phi: Tensor) -> dict[str, Tensor]:
+        """Numbers per channel, by layer name, for phi (dim,)."""
+        numbers = self._strength * phi
+        return dict(zip(self.sizes, numbers.split(list(self.sizes.values())), strict=True))
+
+
+class ScaleAndShift(Modulation):
+    """A scale A phi and a shift B phi for each channel of some layers; what they act on is left open.
+
+    Attributes:
+        axes: Channel axis of the output of each layer.
+        scale: The map A; None for zero.
+        shift: The map B.
+    """
+
+    def __init__(
+        self, sites: tuple[Site, ...], scale: ChannelMap | None, shift: ChannelMap | ChannelCoordinates
+    ) -> None:
+        super().__init__()
+        self.dim = shift.dim
+        self.layers = tuple(site.name for site in sites)
+        self.axes = {site.name: site.axis for site in sites}
+        self.scale = scale
+        self.shift = shift
+
+    def on_output(self, phi: Tensor, output: Any) -> Any:  # noqa: ARG002
+        """The output as it is."""
+        return output
+
+    def affines(self, phi: Tensor) -> dict[str, Affine]:
+        """For each layer, by name, the scales and shifts of its channels at `phi` (dim,)."""
+        shifts = self.shift(phi)
+        scales = {name: torch.zeros_like(b) for name, b in shifts.items()} if self.scale is None else self.scale(phi)
+        return {name: Affine(scales[name], shifts[name]) for name in self.layers}
+
+
+@final
+class ChannelModulation(ScaleAndShift):
     """Layers whose outputs h become h * (1 + A phi) + B phi, or h + B phi without `scale`.
 
     Example:
@@ -58,32 +113,14 @@ class ChannelModulation(Modulation):
 
     reads_inputs = False
 
-    def __init__(self, sites: tuple[Site, ...], scale: ChannelMap | None, shift: ChannelMap) -> None:
-        super().__init__()
-        self.dim = shift.matrix.shape[1]
-        self.layers = tuple(site.name for site in sites)
-        self.axes = {site.name: site.axis for site in sites}
-        self.scale = scale
-        self.shift = shift
-
     def hooks(self, phi: Tensor) -> dict[str, Hook]:
         """For each layer the affine map of its output."""
         return {name: partial(_affine_hook, affine, self.axes[name]) for name, affine in self.affines(phi).items()}
-
-    def on_output(self, phi: Tensor, output: Any) -> Any:  # noqa: ARG002
-        """The output as it is."""
-        return output
 
     def fold(self, phi: Tensor, net: nn.Module) -> None:
         """Scale and shift the last thing each layer does."""
         for name, affine in self.affines(phi).items():
             fold_affine(net.get_submodule(name), affine)
-
-    def affines(self, phi: Tensor) -> dict[str, Affine]:
-        """For each layer, by name, the scales and shifts of its channels at `phi` (dim,)."""
-        shifts = self.shift(phi)
-        scales = {name: torch.zeros_like(b) for name, b in shifts.items()} if self.scale is None else self.scale(phi)
-        return {name: Affine(scales[name], shifts[name]) for name in self.layers}
 
 
 def modulated(output: Tensor, affine: Affine, axis: int) -> Tensor:

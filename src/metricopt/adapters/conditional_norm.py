@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, final
 
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from metricopt.adapters.channels import Affine, ChannelMap, along, set_weight_and_bias, weight_and_bias
-from metricopt.adapters.layers import BATCH_NORM, SAMPLE_NORM, Site, Survey, first_kind, named_sites
-from metricopt.adapters.spec import ADAPTERS, Hook, Modulation, SingleAdapter, checked_dim, patterns
+from metricopt.adapters.channels import Affine, ChannelMap, ScaleAndShift, along, set_weight_and_bias, weight_and_bias
+from metricopt.adapters.layers import BATCH_NORM, SAMPLE_NORM, Survey, named_or_norms
+from metricopt.adapters.spec import ADAPTERS, Hook, SingleAdapter, checked_dim, patterns
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,8 @@ class ConditionalNorm(SingleAdapter):
 
     def bind(self, found: Survey, generator: Generator) -> "NormModulation":
         """Its modulation of the network that was surveyed."""
-        if self.layers is None:
-            wish = "ConditionalNorm needs BatchNorm, LayerNorm or GroupNorm; FiLM(layers=...) takes other layers"
-            sites = first_kind(found, (BATCH_NORM, SAMPLE_NORM), wish)
-        else:
-            sites = named_sites(found, self.layers, BATCH_NORM + SAMPLE_NORM)
+        wish = "ConditionalNorm needs BatchNorm, LayerNorm or GroupNorm; FiLM(layers=...) takes other layers"
+        sites = named_or_norms(found, self.layers, BATCH_NORM + SAMPLE_NORM, wish)
         scale = ChannelMap(sites, dim=self.dim, strength=self.strength, generator=generator)
         shift = ChannelMap(sites, dim=self.dim, strength=self.strength, generator=generator)
         return NormModulation(sites, scale, shift)
@@ -59,7 +56,8 @@ class ConditionalNorm(SingleAdapter):
 ADAPTERS.add("conditional_norm")(ConditionalNorm)
 
 
-class NormModulation(Modulation):
+@final
+class NormModulation(ScaleAndShift):
     """Norm layers whose affine parameters move with phi.
 
     Example:
@@ -70,32 +68,16 @@ class NormModulation(Modulation):
         True
     """
 
-    def __init__(self, sites: tuple[Site, ...], scale: ChannelMap, shift: ChannelMap) -> None:
-        super().__init__()
-        self.dim = shift.matrix.shape[1]
-        self.layers = tuple(site.name for site in sites)
-        self.axes = {site.name: site.axis for site in sites}
-        self.scale = scale
-        self.shift = shift
-
     def hooks(self, phi: Tensor) -> dict[str, Hook]:
         """For each layer what the changes of gamma and beta add to its output."""
-        return {name: partial(_norm_hook, change, self.axes[name]) for name, change in self._changes(phi).items()}
-
-    def on_output(self, phi: Tensor, output: Any) -> Any:  # noqa: ARG002
-        """The output as it is."""
-        return output
+        return {name: partial(_norm_hook, change, self.axes[name]) for name, change in self.affines(phi).items()}
 
     def fold(self, phi: Tensor, net: nn.Module) -> None:
         """Add the changes to gamma and beta."""
-        for name, change in self._changes(phi).items():
+        for name, change in self.affines(phi).items():
             layer = net.get_submodule(name)
             gamma, beta = weight_and_bias(layer, change.shift)
             set_weight_and_bias(layer, gamma + change.scale, beta + change.shift)
-
-    def _changes(self, phi: Tensor) -> dict[str, Affine]:
-        scales, shifts = self.scale(phi), self.shift(phi)
-        return {name: Affine(scales[name], shifts[name]) for name in self.layers}
 
 
 def normalised(layer: nn.Module, x: Tensor) -> Tensor:

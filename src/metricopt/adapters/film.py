@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from torch import Generator
 
 from metricopt.adapters.channels import ChannelMap, ChannelModulation
-from metricopt.adapters.layers import BATCH_NORM, EVERY_KIND, SAMPLE_NORM, Survey, first_kind, named_sites
+from metricopt.adapters.layers import EVERY_KIND, Survey, named_or_norms
 from metricopt.adapters.spec import ADAPTERS, SingleAdapter, checked_dim, patterns
 
 
@@ -41,11 +41,8 @@ class FiLM(SingleAdapter):
 
     def bind(self, found: Survey, generator: Generator) -> ChannelModulation:
         """Its modulation of the network that was surveyed."""
-        if self.layers is None:
-            wish = "FiLM follows BatchNorm, LayerNorm or GroupNorm, or the layers you name in FiLM(layers=...)"
-            sites = first_kind(found, (BATCH_NORM, SAMPLE_NORM), wish)
-        else:
-            sites = named_sites(found, self.layers, EVERY_KIND)
+        wish = "FiLM follows BatchNorm, LayerNorm or GroupNorm, or the layers you name in FiLM(layers=...)"
+        sites = named_or_norms(found, self.layers, EVERY_KIND, wish)
         scale = ChannelMap(sites, dim=self.dim, strength=self.strength, generator=generator)
         shift = ChannelMap(sites, dim=self.dim, strength=self.strength, generator=generator)
         return ChannelModulation(sites, scale, shift)

@@ -118,6 +118,19 @@ def first_kind(found: Survey, choices: Iterable[Kinds], wish: str) -> tuple[Site
     raise AdapterError(f"the network has no layer to modulate: {wish}; it has {listing(found)}")
 
 
+def named_or_norms(found: Survey, patterns: Sequence[str] | None, kinds: Kinds, wish: str) -> tuple[Site, ...]:
+    """Layers of some kinds by name or, without names, all BatchNorms, or all LayerNorms and GroupNorms.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(4, 3), nn.LayerNorm(3), nn.Linear(3, 2))
+        >>> [[site.name for site in named_or_norms(survey(net), names, LINEAR, "")] for names in (None, ["2"])]
+        [['1'], ['2']]
+    """
+    if patterns is not None:
+        return named_sites(found, patterns, kinds)
+    return first_kind(found, (BATCH_NORM, SAMPLE_NORM), wish)
+
+
 def listing(found: Survey) -> str:
     """The layers of a network in a few words, for messages.
 
