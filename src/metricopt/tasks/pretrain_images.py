@@ -16,7 +16,7 @@ from metricopt.tasks.pretrained import save_network
 from metricopt.tasks.train_images import Plan, Watch, accuracy, train_images
 
 PLANS = {
-    "small_convnet": Plan(epochs=6, batch_size=64, lr=0.04, augment=False),
+    "small_convnet": Plan(epochs=8, batch_size=64, lr=0.05, augment=True),
     "resnet32": Plan(epochs=30, batch_size=128, lr=0.1, augment=True),
 }
 """How each network is trained unless told otherwise."""
