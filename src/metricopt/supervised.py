@@ -48,7 +48,7 @@ class SupervisedTask(Task):
         sampling: "plain", or "balanced" to draw each class equally often.
         labels_visible: Whether the search data's targets may be used for more than the metric.
         rows_at_once: Outputs are computed for at most this many rows (members x examples) at a time.
-        cache: Bytes of memory for activations that phi cannot change; 0 turns their caching off.
+        cache: Bytes of memory for activations that phi cannot change, 0 for none; or another task's of the same model.
         augment: `augment(inputs, generator)` changes the inputs of each training batch, (population, batch, ...), on
             the device they were given on; the generator is the CPU's.
         keep: Constraints, checked on the same predictions as the metric.
@@ -78,7 +78,7 @@ class SupervisedTask(Task):
         labels_visible: bool = False,
         rows_at_once: int = 8192,
         keep: Sequence[Constraint] = (),
-        cache: int = DEFAULT_MEMORY,
+        cache: int | PrefixCache = DEFAULT_MEMORY,
         augment: Augment | None = None,
     ) -> None:
         one_of(sampling, get_args(Sampling), what="sampling")
@@ -97,12 +97,14 @@ class SupervisedTask(Task):
         self._reference: tuple[Tensor, Tensor] | None = None
         self.dim = model.dim
         self.augment = augment
-        self._memory = cache
+        self._room = cache
 
     @cached_property
     def cache(self) -> PrefixCache:
         """Activations that phi cannot change; `cache.reason` says why there are none."""
-        cache = PrefixCache(self.model, memory=self._memory, probe=self.train.inputs)
+        cache = self._room
+        if not isinstance(cache, PrefixCache):
+            cache = PrefixCache(self.model, memory=cache, probe=self.train.inputs)
         # At once, not when first asked about: a resumed run asks less, and its last bits must not depend on that.
         cache.fill(self.search)
         if self.augment is not None and not cache.reason:
@@ -258,10 +260,15 @@ class SupervisedTask(Task):
         return torch.stack([loss_gradient(self.cache, self.loss_function, phi, rows) for rows in groups])
 
     def responses(self, phi: Tensor, *, rows: int) -> Tensor:
-        """Predictions on at most `rows` search inputs, scaled so that squared differences are Fisher distances."""
+        """What the metric is shown on at most `rows` search inputs, scaled so that distances mean something.
+
+        Squared differences are Fisher distances between probabilities; a metric that is shown raw outputs may well see
+        what no probability tells, such as a shift of all logits of a row.
+        """
         # Evenly spread rows, as in `directions`.
         outputs = self.search_outputs(phi, every=math.ceil(len(self.search) / rows))
-        return fisher_features(outputs, embeddings=self.metric.on == "embeddings").to(phi)
+        raw = self.metric.on in ("embeddings", "logits") and outputs.dim() > 2 and outputs.shape[-1] > 2
+        return fisher_features(outputs, raw=raw).to(phi)
 
     @property
     def shift_coordinates(self) -> Tensor:

@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import average_precision_score
 
-from metricopt.losses import hinge, log_odds, logistic
+from metricopt.losses import aucpr, hinge, log_odds, logistic, raw_logits
 
 
 @pytest.mark.parametrize("surrogate", [logistic, hinge])
@@ -29,3 +30,15 @@ def test_confident_log_odds_stay_apart_where_probabilities_round_to_one_and_equa
     assert (odds[1, 0] - odds[0, 0]).item() == 1.0
     np.testing.assert_allclose(odds[2].detach(), np.full(3, -np.log(2)), rtol=1e-6)
     assert outputs.grad is not None and bool(outputs.grad.isfinite().all())
+
+
+def test_by_raw_logits_a_step_in_aucpr_is_one_minus_scikit_learns_average_precision_of_the_logits():
+    draw = torch.Generator().manual_seed(0)
+    outputs, targets = torch.randn(50, 3, generator=draw).double(), torch.arange(50) % 3
+
+    def step(gap):
+        return (gap <= 0).double()
+
+    expected = average_precision_score(np.eye(3)[targets], outputs.numpy(), average="macro")
+    assert float(aucpr(outputs, targets, surrogate=step, scores=raw_logits)) == pytest.approx(1 - expected)
+    assert float(aucpr(outputs, targets, surrogate=step)) != pytest.approx(1 - expected)

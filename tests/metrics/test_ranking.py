@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as sk
 
-from metricopt.errors import MetricError
+from metricopt.errors import MetricError, UnknownNameError
 from metricopt.metrics import (
     aucpr,
     aucpr_macro,
@@ -175,3 +175,16 @@ def test_a_two_class_metric_refuses_other_targets_and_columns(metric):
 def test_a_class_without_an_output_column_is_refused(metric):
     with pytest.raises(MetricError, match="from 0 to 3 do not name one of 3 columns"):
         metric.value(torch.eye(3), torch.tensor([0, 1, 3]))
+
+
+@pytest.mark.parametrize(("metric", "average"), [(aucpr_macro, "macro"), (aucpr_micro, "micro")])
+def test_by_logit_examples_are_ranked_by_the_raw_outputs_of_each_class(metric, average):
+    outputs, targets = torch.randn(60, 4, generator=torch.Generator().manual_seed(0)), torch.arange(60) % 4
+    shifted = outputs + torch.randn(60, 1, generator=torch.Generator().manual_seed(1))  # which no softmax notices
+    truth = np.eye(4)[targets.numpy()]
+    for each in (outputs, shifted):
+        expected = sk.average_precision_score(truth, each.double().numpy(), average=average)
+        assert metric(by="logit").value(each, targets) == pytest.approx(expected)
+    assert metric().value(outputs, targets) == pytest.approx(metric().value(shifted, targets))
+    with pytest.raises(UnknownNameError, match="by is 'rank'; expected 'probability' or 'logit'"):
+        metric(by="rank")

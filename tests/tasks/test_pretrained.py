@@ -8,7 +8,7 @@ from metricopt import files
 from metricopt.adapters import FiLM, adapt
 from metricopt.errors import FileFormatError
 from metricopt.models import resnet32, small_convnet
-from metricopt.tasks import load_network, pretrained_resnet32
+from metricopt.tasks import load_network, pretrained_resnet32, pretrained_small_convnet
 from metricopt.tasks.pretrained import save_network
 
 X = torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(0))
@@ -30,6 +30,15 @@ def test_the_shipped_network_gives_what_it_gave_when_it_was_packed():
     with torch.no_grad():
         found = pretrained_resnet32().double()(X.double())[:, :4]
     torch.testing.assert_close(found, torch.tensor(expected).double(), atol=6e-5, rtol=0)
+
+
+def test_the_small_network_that_comes_with_the_package_is_the_one_that_was_trained():
+    content = resources.files("metricopt.data").joinpath("files/cifar10_small_convnet.safetensors").read_bytes()
+    assert hashlib.sha256(content).hexdigest() == "0eef9e6de3b8c0e8a2f16694af28cd009ddf76fe53eb30e919835c6a12fdbe03"
+    with torch.no_grad():
+        found = pretrained_small_convnet().double()(X.double())[:1, :4]
+    expected = torch.tensor([[-2.9561, -0.7968, 3.2418, 0.7115]]).double()  # noted when the weights were packed
+    torch.testing.assert_close(found, expected, atol=6e-5, rtol=0)
 
 
 def test_every_call_gives_a_network_of_its_own_with_the_same_bits_that_film_leaves_alone_at_zero():

@@ -19,7 +19,8 @@ def test_each_task_has_its_own_ledger_and_the_same_function_of_phi(problem):
     phi = 0.3 * torch.randn(4, one.dim, generator=stream(0))
     assert torch.equal(one.observe(phi), other.observe(phi))
     assert one.ledger.remaining == other.ledger.remaining == 0
-    assert one.model.net is not other.model.net
+    assert one.model is other.model and one.cache is other.cache  # which are computed once
+    assert one.model.net is not problem.net
 
 
 def test_costs_agree_with_scikit_learn_on_every_part(problem):

@@ -4,6 +4,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 from metricopt.errors import BudgetError, UnknownNameError
@@ -94,6 +95,9 @@ class Experiment(ABC):
     @abstractmethod
     def text(self, records: Sequence[Record]) -> str:
         """The records as Markdown that reads well as it is."""
+
+    def draw(self, records: Sequence[Record], folder: Path) -> None:  # noqa: B027
+        """Plots of the records as files in a folder; none unless an experiment has some."""
 
     @property
     def about(self) -> str:

@@ -50,7 +50,7 @@ def run(
     Args:
         name: Name of the experiment.
         settings: Seeds, scale and data.
-        out: Folder: records go to `cells/`, the text to `table.md`.
+        out: Folder: records go to `cells/`, the text to `table.md`, plots beside it.
         workers: Processes, with one thread each; 1 measures in this one.
         fresh: Measure everything again.
         watch: Told about every cell done.
@@ -74,6 +74,8 @@ def run(
     records = [store.read(cell.key) for cell in cells if cell.key in store]
     text = experiment.text(records) if records else ""
     write_text(out / "table.md", text)
+    if records:
+        experiment.draw(records, out)
     # What the other data gave is on disk by now: a data set that cannot be had costs its own rows only.
     if failure is not None:
         raise failure

@@ -6,13 +6,14 @@ from metricopt.losses.large_margin_softmax import LargeMarginSoftmax, annealed, 
 from metricopt.losses.lovasz import jaccard_extension, lovasz_hinge, lovasz_softmax
 from metricopt.losses.named import LOSSES, Loss
 from metricopt.losses.pairwise_aucroc import pairwise_aucroc
-from metricopt.losses.surrogates import Surrogate, hinge, log_odds, logistic
+from metricopt.losses.surrogates import Scores, Surrogate, hinge, log_odds, logistic, raw_logits
 
 __all__ = [
     "LOSSES",
     "AUCPRLoss",
     "LargeMarginSoftmax",
     "Loss",
+    "Scores",
     "Surrogate",
     "annealed",
     "aucpr",
@@ -28,4 +29,5 @@ __all__ = [
     "lovasz_softmax",
     "margin_cosine",
     "pairwise_aucroc",
+    "raw_logits",
 ]

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from metricopt.errors import DataError
 from metricopt.losses.named import LOSSES, classes_of, margin, membership, two_columns
-from metricopt.losses.surrogates import Surrogate, log_odds, logistic, pairs
+from metricopt.losses.surrogates import Scores, Surrogate, log_odds, logistic, pairs
 
 
-def aucpr(outputs: Tensor, targets: Tensor, *, surrogate: Surrogate = logistic) -> Tensor:
+def aucpr(outputs: Tensor, targets: Tensor, *, surrogate: Surrogate = logistic, scores: Scores = log_odds) -> Tensor:
     """Upper bound on one minus average precision, with the thresholds found in the batch itself: it has no state.
 
     Anchors are all levels of recall that the batch has: k / P for its P positives. The largest threshold that reaches
@@ -31,13 +31,14 @@ def aucpr(outputs: Tensor, targets: Tensor, *, surrogate: Surrogate = logistic) 
         outputs: Logits.
         targets: Class numbers.
         surrogate: Bound on a false positive by the gap from its score up to the positive's: `logistic` or `hinge`.
+        scores: How examples are ranked for a class: `log_odds`, as by its probability, or `raw_logits`.
 
     Example:
         >>> from metricopt.losses import hinge
         >>> float(aucpr(torch.tensor([3.0, 1.5, 1.0]), torch.tensor([1, 0, 1]), surrogate=hinge))
         0.21428...
     """
-    found = pairs(outputs, targets)
+    found = pairs(outputs, targets, scores)
     hits = ((found.gaps <= 0) & ~found.apart).sum(1)
     alarms = (surrogate(found.gaps) * found.apart).sum(1)
     weight = 1 / found.peers.to(alarms.dtype)  # sums to 1 over the examples of a class

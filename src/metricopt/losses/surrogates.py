@@ -13,6 +13,9 @@ from metricopt.losses.named import classes_of, membership, two_columns
 Surrogate = Callable[[Tensor], Tensor]
 """Stand-in for "the gap is not above 0", elementwise: at least 1 where that is so, at least 0 elsewhere."""
 
+Scores = Callable[[Tensor], Tensor]
+"""From logits to one score for each class, (n, classes), by which examples are ranked."""
+
 
 def logistic(gap: Tensor) -> Tensor:
     """log2(1 + exp(-gap)); in base 2, so that it is 1 at gap 0 and never below the mistake it stands for.
@@ -54,6 +57,16 @@ def log_odds(outputs: Tensor) -> Tensor:
     return columns - torch.where(top, beside_top, total + torch.log1p(-share))
 
 
+def raw_logits(outputs: Tensor) -> Tensor:
+    """Each class by its logit as it is, (n, classes), for metrics that rank by logits.
+
+    Example:
+        >>> raw_logits(torch.tensor([[3.0, 1.0, 2.0]])).tolist()
+        [[3.0, 1.0, 2.0]]
+    """
+    return two_columns(outputs)
+
+
 class Pairs(NamedTuple):
     """Each example against all others, by the score of its own class.
 
@@ -70,8 +83,8 @@ class Pairs(NamedTuple):
     peers: Tensor
 
 
-def pairs(outputs: Tensor, targets: Tensor) -> Pairs:
-    """Pairs of the examples of a batch, by their log odds.
+def pairs(outputs: Tensor, targets: Tensor, scores: Scores = log_odds) -> Pairs:
+    """Pairs of the examples of a batch, by the scores of classes.
 
     Example:
         >>> found = pairs(torch.tensor([2.0, 0.5]), torch.tensor([1, 0]))
@@ -79,6 +92,6 @@ def pairs(outputs: Tensor, targets: Tensor) -> Pairs:
         ([[0.0, 1.5], [1.5, 0.0]], [[False, True], [True, False]])
     """
     classes = classes_of(outputs, targets)
-    scores = log_odds(outputs).T[classes]  # (n, n): of the second example, for the class of the first
+    each = scores(outputs).T[classes]  # (n, n): of the second example, for the class of the first
     apart = classes.unsqueeze(1) != classes
-    return Pairs(scores.diagonal().unsqueeze(1) - scores, apart, (~apart).sum(1))
+    return Pairs(each.diagonal().unsqueeze(1) - each, apart, (~apart).sum(1))

@@ -6,6 +6,7 @@ whose probabilities both round to 1 would be a tie.
 
 import functools
 import math
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -13,9 +14,13 @@ from torch import Tensor
 from metricopt.errors import MetricError
 from metricopt.metrics.counts import ratio
 from metricopt.metrics.curves import area_under_roc, average_precision, curve
+from metricopt.metrics.foreign import On
 from metricopt.metrics.metric import Metric
 from metricopt.metrics.named import METRICS, population_metric
 from metricopt.metrics.predictions import margin_of
+from metricopt.registry import one_of
+
+By = Literal["probability", "logit"]
 
 
 @METRICS.add("aucpr")
@@ -41,29 +46,33 @@ def auroc() -> Metric:
 
 
 @METRICS.add("aucpr_macro")
-def aucpr_macro() -> Metric:
-    """Mean average precision of each class against the rest, by its probability.
+def aucpr_macro(by: By = "probability") -> Metric:
+    """Mean average precision of each class against the rest, by its probability or its logit.
 
-    A class without examples has no such curve and is left out. Multi-label targets are taken column by column.
+    A class without examples has no such curve and is left out. Multi-label targets are taken column by column. By
+    logits it asks more of a network: the softmax forgives a shift of all logits of an example, a ranking of examples
+    by one logit does not, and no shift or scale of a whole column changes it.
 
     Example:
         >>> logits = torch.tensor([[3.0, 0.0, 0.0], [0.0, 3.0, 0.0], [0.0, 0.0, 3.0]])
         >>> aucpr_macro().value(logits, torch.tensor([0, 1, 2]))
         1.0
     """
-    return population_metric(_aucpr_macro, name="aucpr_macro", on="scores", goal="max")
+    on, name = _shown(by, "aucpr_macro")
+    return population_metric(_aucpr_macro, name=name, on=on, goal="max")
 
 
 @METRICS.add("aucpr_micro")
-def aucpr_micro() -> Metric:
-    """Average precision over all pairs of example and class, by probability.
+def aucpr_micro(by: By = "probability") -> Metric:
+    """Average precision over all pairs of example and class, by probability or by logit.
 
     Example:
         >>> logits = torch.tensor([[3.0, 0.0, 0.0], [0.0, 3.0, 0.0], [0.0, 0.0, 3.0]])
         >>> aucpr_micro().value(logits, torch.tensor([0, 1, 2]))
         1.0
     """
-    return population_metric(_aucpr_micro, name="aucpr_micro", on="scores", goal="max")
+    on, name = _shown(by, "aucpr_micro")
+    return population_metric(_aucpr_micro, name=name, on=on, goal="max")
 
 
 @METRICS.add("precision_at_recall")
@@ -128,6 +137,12 @@ def _aucpr_macro(targets: Tensor, scores: Tensor) -> Tensor:
     each = average_precision(*columns).view(population, classes)
     present = truth.any(1)
     return ratio((each * present).sum(1), present.double().sum(1))
+
+
+def _shown(by: By, name: str) -> tuple[On, str]:
+    """What a ranking of classes is shown, and what it is called then."""
+    one_of(by, get_args(By), what="by")
+    return ("scores", name) if by == "probability" else ("logits", f"{name}_by_logit")
 
 
 def _aucpr_micro(targets: Tensor, scores: Tensor) -> Tensor:

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from metricopt.adapters import AdaptedModel, Adapter, adapt
-from metricopt.border import host_outputs
 from metricopt.examples import Examples, Sampling
 from metricopt.ledger import QueryLedger
 from metricopt.losses import Loss
 from metricopt.metrics import Metric
+from metricopt.prefix_cache import PrefixCache
 from metricopt.seeding import stream
 from metricopt.supervised import SupervisedTask
 
@@ -71,7 +71,7 @@ class Problem:
     def task(
         self, *, queries: int | None, labels_visible: bool = False, metric: Metric | None = None
     ) -> SupervisedTask:
-        """A task with a fresh ledger and a fresh adapted copy of the network.
+        """A task with a fresh ledger; tasks of a problem share the adapted network and what is cached of it.
 
         Args:
             queries: Budget of the ledger; None for no limit.
@@ -79,7 +79,7 @@ class Problem:
             metric: Another metric than the problem's own.
         """
         return SupervisedTask(
-            self._adapted(),
+            self._model,
             loss=self.loss,
             metric=self.metric if metric is None else metric,
             train=self.train,
@@ -88,6 +88,7 @@ class Problem:
             batch_size=self.batch_size,
             sampling=self.sampling,
             labels_visible=labels_visible,
+            cache=self._cache,
         )
 
     def costs(self, phi: Tensor, part: Part, *, metric: Metric | None = None) -> Tensor:
@@ -99,14 +100,14 @@ class Problem:
         metric = self.metric if metric is None else metric
         parts = []
         for some in phi.split(max(1, _ROWS_AT_ONCE // len(data))):
-            outputs = host_outputs(self._model, some, data.inputs)
+            outputs = self._cache.all_outputs(some, data, at_once=_ROWS_AT_ONCE)
             parts.append(metric.cost(metric.values(outputs, data.targets, data.groups, failures="nan")))
         return torch.cat(parts)
 
     def standard_error(self, part: Part = "test", *, resamples: int = 200) -> float:
         """Bootstrap standard error of the pre-trained network's cost on a part of the data."""
         data: Examples = {"search": self.search, "accept": self.accept, "test": self.test}[part]
-        outputs = host_outputs(self._model, torch.zeros(1, self._model.dim), data.inputs)[0]
+        outputs = self._cache.all_outputs(torch.zeros(1, self._model.dim), data, at_once=_ROWS_AT_ONCE)[0]
         generator, costs = stream(self.seed, "standard error"), []
         for _ in range(resamples):
             rows = torch.randint(len(data), (len(data),), generator=generator)
@@ -114,9 +115,10 @@ class Problem:
             costs.append(self.metric.cost(self.metric.value(outputs[rows], chosen.targets, chosen.groups)))
         return float(torch.tensor(costs, dtype=torch.float64).std())
 
-    def _adapted(self) -> AdaptedModel:
+    @cached_property
+    def _model(self) -> AdaptedModel:
         return adapt(copy.deepcopy(self.net), self.adapter, seed=self.seed, example=self.train.inputs[:8])
 
     @cached_property
-    def _model(self) -> AdaptedModel:
-        return self._adapted()
+    def _cache(self) -> PrefixCache:
+        return PrefixCache(self._model, probe=self.train.inputs)
