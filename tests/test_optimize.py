@@ -133,7 +133,7 @@ def test_the_merged_model_computes_the_same_and_is_a_plain_module_of_the_same_cl
 def test_what_is_not_accepted_leaves_the_original_bit_for_bit(norm):
     net = mlp(norm)
     result = optimised(
-        net, targets=NOISE, metric="accuracy", queries=15, recipe=mo.Recipe(start_steps=5, candidates=60)
+        net, targets=NOISE, metric="accuracy", queries=15, recipe=mo.Recipe(start_steps=5, candidates=60, caution=0.0)
     )
     assert not result.accepted and "the original model is returned" in str(result)
     assert result.proposal.any() and not result.model.phi.any()

@@ -275,12 +275,15 @@ def test_balanced_sampling_draws_each_class_equally_often():
         assert abs(share - 1 / 3) < 4 * math.sqrt(2 / 9 / 10_000)
 
 
-def test_finetuning_on_the_metrics_own_labels_is_sound_only_if_rows_left_out_have_a_lower_loss_too():
+def test_of_finetuning_on_the_metrics_own_labels_the_point_with_the_lowest_loss_on_rows_left_out_is_taken():
     task = make(labels_visible=True)
     good = loss_starts(task, steps=60, lr=0.05, generator=torch.Generator().manual_seed(0))[-1]
-    ends = torch.stack([good, good, good, 100 * torch.ones(task.dim)])
-    assert task.sound_starts(ends).tolist() == [True, True, True, False]
-    assert make(labels_visible=False).sound_starts(ends).all()
+    far, broken = 100 * torch.ones(task.dim), torch.full((task.dim,), torch.nan)
+    path = torch.stack([torch.stack([good, far, far, far]), torch.stack([far, good, good, broken])])
+    assert torch.equal(task.sound_starts(path), torch.stack([far, good, good]))  # of the last kind nothing is sound
+    assert torch.equal(task.sound_starts(path.flip(0)[:, [0, 1, 2, 2]]), torch.stack([good, far, good, good]))
+    hidden = make(labels_visible=False)
+    assert torch.equal(hidden.sound_starts(path[:, :2]), path[-1, :2])
 
 
 @pytest.mark.parametrize(("labels_visible", "kinds"), [(False, 2), (True, 4)])

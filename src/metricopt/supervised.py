@@ -160,25 +160,27 @@ class SupervisedTask(Task):
     def _samplings(self) -> list[Sampling]:
         return ["plain", "balanced"] if self.train.has_classes else ["plain"]
 
-    def sound_starts(self, ends: Tensor) -> Tensor:
-        """Which ends of loss finetuning are worth a query, (kinds,).
+    def sound_starts(self, paths: Tensor) -> Tensor:
+        """Points on paths (points, kinds, dim) of loss finetuning that are worth a query, (at most kinds, dim).
 
-        Those finetuned on the search data's own labels look good there whatever they are worth, so they must have a
-        lower loss than phi = 0 on the rows left out, by class where they were finetuned by class.
+        Those finetuned on the search data's own labels look good there whatever they are worth, so the point taken is
+        where the loss on the rows left out is lowest, by class where it was finetuned by class; none if that is 0.
         """
-        sound = torch.ones(len(ends), dtype=torch.bool)
         if not self.labels_visible:
-            return sound
+            return paths[-1]
         first = len(self._samplings)
-        outputs = self.search_outputs(torch.cat([torch.zeros(1, self.dim), ends[first:]]))[:, 1::2]
+        tried = torch.cat([torch.zeros(1, first, self.dim), paths[:, first:]])
+        outputs = self.search_outputs(tried.flatten(0, 1), every=1)[:, 1::2].unflatten(0, tried.shape[:2])
         outputs, targets = on_model(self.model, outputs), on_model(self.model, self.search.targets[1::2])
+        found = []
         for kind, sampling in enumerate(self._samplings):
-            before, after = (
-                mean_loss(self.loss_function, outputs[i], targets, by_class=sampling == "balanced")
-                for i in (0, kind + 1)
-            )
-            sound[first + kind] = after < before
-        return sound
+            losses = [
+                mean_loss(self.loss_function, each, targets, by_class=sampling == "balanced")
+                for each in outputs[:, kind]
+            ]
+            best = int(torch.tensor(losses).nan_to_num(torch.inf).argmin())
+            found += [tried[best, kind]] if best > 0 else []
+        return torch.stack([*paths[-1, :first], *found])
 
     def outputs(self, phi: Tensor, inputs: Tensor) -> Tensor:
         """Outputs for shared inputs without a graph, (population, n, ...), in the processor's memory."""

@@ -106,9 +106,12 @@ class Task(ABC):
         """How many kinds of mini-batches loss finetuning may follow, and endless batches with one of each kind."""
         return 1, self.batches(1, generator)
 
-    def sound_starts(self, ends: Tensor) -> Tensor:
-        """Which ends (kinds, dim) of loss finetuning are worth a query, (kinds,); all unless a task knows better."""
-        return torch.ones(len(ends), dtype=torch.bool)
+    def sound_starts(self, paths: Tensor) -> Tensor:
+        """Points on paths (points, kinds, dim) of loss finetuning that are worth a query, (at most kinds, dim).
+
+        The ends, unless a task knows better.
+        """
+        return paths[-1]
 
     def directions(self, phi: Tensor) -> Tensor:
         """Loss gradients of groups of examples at one phi (dim,): (groups, dim); none unless a task knows groups."""

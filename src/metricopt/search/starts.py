@@ -5,9 +5,12 @@ from torch import Tensor
 
 from metricopt.task import Task
 
+POINTS = 10
+"""Points along each way at which it may be worth stopping."""
+
 
 def loss_starts(task: Task, *, steps: int, lr: float, generator: torch.Generator) -> Tensor:
-    """Sound end points (kinds, dim) of finetuning phi on each kind of mini-batches the task has, all kinds at once.
+    """Sound points (at most kinds, dim) of finetuning phi on each kind of mini-batches the task has, all at once.
 
     It follows the loss only and queries nothing.
 
@@ -22,11 +25,14 @@ def loss_starts(task: Task, *, steps: int, lr: float, generator: torch.Generator
     phi = torch.nn.Parameter(torch.zeros(kinds, task.dim))
     optimizer = torch.optim.Adam([phi], lr=lr)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-    for _ in range(steps):
+    stops = {round(steps * (k + 1) / POINTS) for k in range(POINTS)}
+    path = []
+    for step in range(1, steps + 1):
         optimizer.zero_grad()
         task.loss(phi, next(batches)).sum().backward()
         optimizer.step()
         schedule.step()
-    ends = phi.detach()
-    finite = torch.isfinite(ends).all(1)
-    return ends[finite & task.sound_starts(ends.nan_to_num(posinf=0.0, neginf=0.0))]
+        if step in stops:
+            path.append(phi.detach().clone())
+    starts = task.sound_starts(torch.stack(path))
+    return starts[torch.isfinite(starts).all(1)]
