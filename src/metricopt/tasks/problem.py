@@ -69,7 +69,12 @@ class Problem:
     seed: int
 
     def task(
-        self, *, queries: int | None, labels_visible: bool = False, metric: Metric | None = None
+        self,
+        *,
+        queries: int | None,
+        labels_visible: bool = False,
+        metric: Metric | None = None,
+        loss: Loss | None = None,
     ) -> SupervisedTask:
         """A task with a fresh ledger; tasks of a problem share the adapted network and what is cached of it.
 
@@ -77,10 +82,11 @@ class Problem:
             queries: Budget of the ledger; None for no limit.
             labels_visible: Whether the labels of the search data may be used for more than the metric.
             metric: Another metric than the problem's own.
+            loss: Another loss than the problem's own.
         """
         return SupervisedTask(
             self._model,
-            loss=self.loss,
+            loss=self.loss if loss is None else loss,
             metric=self.metric if metric is None else metric,
             train=self.train,
             search=self.search,
@@ -91,23 +97,31 @@ class Problem:
             cache=self._cache,
         )
 
+    def outputs(self, phi: Tensor, part: Part) -> Tensor:
+        """Outputs for vectors (population, dim) on a part of the data, (population, n, ...), in the host's memory."""
+        return self._cache.all_outputs(phi, self.part(part), at_once=_ROWS_AT_ONCE)
+
+    def part(self, name: Part) -> Examples:
+        """A part of the data by its name."""
+        return {"search": self.search, "accept": self.accept, "test": self.test}[name]
+
     def costs(self, phi: Tensor, part: Part, *, metric: Metric | None = None) -> Tensor:
         """Costs of vectors (population, dim) on a part of the data, for judging a finished search: no ledger counts it.
 
         NaN where the metric fails. Not for metrics computed on the model itself.
         """
-        data: Examples = {"search": self.search, "accept": self.accept, "test": self.test}[part]
+        data = self.part(part)
         metric = self.metric if metric is None else metric
         parts = []
         for some in phi.split(max(1, _ROWS_AT_ONCE // len(data))):
-            outputs = self._cache.all_outputs(some, data, at_once=_ROWS_AT_ONCE)
-            parts.append(metric.cost(metric.values(outputs, data.targets, data.groups, failures="nan")))
+            values = metric.values(self.outputs(some, part), data.targets, data.groups, failures="nan")
+            parts.append(metric.cost(values))
         return torch.cat(parts)
 
     def standard_error(self, part: Part = "test", *, resamples: int = 200) -> float:
         """Bootstrap standard error of the pre-trained network's cost on a part of the data."""
-        data: Examples = {"search": self.search, "accept": self.accept, "test": self.test}[part]
-        outputs = self._cache.all_outputs(torch.zeros(1, self._model.dim), data, at_once=_ROWS_AT_ONCE)[0]
+        data = self.part(part)
+        outputs = self.outputs(torch.zeros(1, self._model.dim), part)[0]
         generator, costs = stream(self.seed, "standard error"), []
         for _ in range(resamples):
             rows = torch.randint(len(data), (len(data),), generator=generator)
