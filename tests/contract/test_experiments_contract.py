@@ -1,6 +1,8 @@
 """Every registered experiment: cells with names of their own, records that JSON can hold, a text, and resuming."""
 
 import json
+import os
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,9 @@ SMOKE = Settings(seeds=1, scale="smoke")
 
 @pytest.fixture(scope="module", params=list(EXPERIMENTS))
 def done(request, tmp_path_factory):
+    folder = Path(os.environ.get("METRICOPT_DATA", "nowhere"))
+    if EXPERIMENTS[request.param].needs_cifar10 and not any(folder.glob("**/cifar10.npz")):
+        pytest.skip("CIFAR-10 (180 MB) is in the folder METRICOPT_DATA only")
     out = tmp_path_factory.mktemp(request.param)
     return request.param, out, run(request.param, SMOKE, out)
 

@@ -31,6 +31,8 @@ BATCHES = {
     "test_batch": "67eb016db431130d61cd03c7ad570b013799c88c",
 }
 """SHA-1 of each batch in the layout of the binary release."""
+FINGERPRINT = hashlib.sha256("".join(BATCHES.values()).encode()).hexdigest()
+"""Of the contents, which are verified whenever they are read."""
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 MEAN = (125.307, 122.950, 113.865)
 STD = (62.993, 62.089, 66.705)

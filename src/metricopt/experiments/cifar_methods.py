@@ -14,6 +14,7 @@ from metricopt.baselines.post_shift import search_shifts, shift_axes
 from metricopt.finetune import PAPER, Stages, finetune, learn_value_function
 from metricopt.losses import Loss, aucpr, cross_entropy, large_margin_softmax, pairwise_aucroc, raw_logits
 from metricopt.optimize import propose
+from metricopt.search import Recipe
 from metricopt.tasks import Problem
 from metricopt.value.training import Training
 
@@ -26,6 +27,7 @@ class Budget:
         queries: Metric queries of every method that queries at all.
         stages: MetricOpt as in the paper with what works for us: its two stages, over SGD or Adam.
         paper: The paper's own settings, as literal as they can be.
+        recipe: Of the default search.
 
     Example:
         >>> BUDGETS["paper"].paper.steps, BUDGETS["paper"].queries
@@ -35,10 +37,16 @@ class Budget:
     queries: int
     stages: Stages = field(default_factory=Stages)
     paper: Stages = PAPER
+    recipe: Recipe = field(default_factory=Recipe)
 
 
 BUDGETS = {
-    "smoke": Budget(60, Stages(training=Training(steps=30)), replace(PAPER, steps=10)),
+    "smoke": Budget(
+        45,
+        Stages(steps=10, training=Training(steps=20)),
+        replace(PAPER, steps=10, training=replace(PAPER.training, steps=20)),
+        Recipe(start_steps=10, candidates=40, rows=50),
+    ),
     "small": Budget(300),
     # 500 tasks of K = 10 queries and T = 200 steps, and two queries at the end.
     "paper": Budget(5002, Stages(steps=200, observations=10), replace(PAPER, steps=200, observations=10)),
@@ -153,5 +161,6 @@ class Bench:
     def search(self, *, loss: Loss = cross_entropy, labels: bool = False) -> Proposal:
         """MetricOpt by default: loss finetuning, output shifts, and a local Gaussian process as the value function."""
         task = self.problem.task(queries=self.budget.queries, loss=loss, labels_visible=labels)
-        outcome, correlation = propose(task, queries=self.budget.queries, seed=self.seed)
+        recipe = self.budget.recipe
+        outcome, correlation = propose(task, queries=self.budget.queries, recipe=recipe, seed=self.seed)
         return Proposal(outcome.phi, task.ledger.used, correlation)

@@ -30,6 +30,7 @@ class CifarTable(Experiment):
     """Every method for every seed of the finetuning, all from one pre-trained network."""
 
     scales = tuple(CIFAR_SCALES)
+    needs_cifar10 = True
     number: ClassVar[int]
     network: ClassVar[str]
 

@@ -70,6 +70,7 @@ class Experiment(ABC):
 
     Attributes:
         scales: Names of the sizes it can be run at, from seconds to the paper's.
+        needs_cifar10: Whether it works on CIFAR-10, which not everybody has.
 
     Example:
         >>> class Nothing(Experiment):
@@ -83,6 +84,7 @@ class Experiment(ABC):
     """
 
     scales: ClassVar[tuple[str, ...]]
+    needs_cifar10: ClassVar[bool] = False
 
     @abstractmethod
     def cells(self, settings: Settings) -> list[Cell]:
