@@ -12,9 +12,20 @@ from torch.nn import functional
 from metricopt.examples import Examples
 from metricopt.models.convnet import SmallConvNet
 from metricopt.models.resnet import CifarResNet
-from metricopt.tasks import Problem
+from metricopt.tasks import Problem, cifar
 
 _ROWS = 500
+
+
+def cifar_tail(network: str, *, scale: str, seed: int) -> Problem:
+    """The paper's problem for a network, without the layers that no phi reaches; at scale "paper" phi reaches all.
+
+    Example:
+        >>> cifar_tail("small_convnet", scale="smoke", seed=0).train.inputs.shape  # doctest: +SKIP
+        torch.Size([400, 4096])
+    """
+    whole = cifar(network, scale=scale, seed=seed)
+    return whole if scale == "paper" else without_front(whole)
 
 
 @final
