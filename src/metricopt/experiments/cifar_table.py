@@ -58,6 +58,7 @@ class CifarTable(Experiment):
             yield {
                 **asdict(cell),
                 **_measured(bench, cell.method, original),
+                "fingerprint": FINGERPRINT,
                 "versions": provenance(),
                 "device": device,
             }

@@ -50,7 +50,7 @@ _ALL = MappingProxyType({"resnet32": ("*norm*",), "small_convnet": ("conv*",)})
 
 CIFAR_SCALES: Mapping[str, CifarScale] = MappingProxyType(
     {
-        "smoke": CifarScale(400, 300, 200, 400, _LAST),
+        "smoke": CifarScale(200, 200, 100, 200, _LAST, batch_size=16),
         "small": CifarScale(10_000, 3_000, 2_000, 10_000, _LAST),
         # All validation images are queried, as in the paper. So those that accept are training images, which the
         # network has seen: what they say is reported, and decides nothing.
