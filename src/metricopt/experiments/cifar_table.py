@@ -13,6 +13,7 @@ from torch import Tensor
 
 from metricopt.acceptance import compare
 from metricopt.asking import resampled_costs
+from metricopt.data.cifar10 import FINGERPRINT
 from metricopt.errors import MetricOptWarning
 from metricopt.experiments.cifar_methods import ADVANCED, BUDGETS, Bench, Proposal
 from metricopt.experiments.cifar_text import draw_gains, table_text
