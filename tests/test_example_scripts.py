@@ -1,5 +1,6 @@
 """The examples run, and do what they say."""
 
+import re
 import runpy
 from pathlib import Path
 
@@ -9,7 +10,7 @@ FOLDER = Path(__file__).parents[1] / "examples"
 
 
 def test_every_example_is_run_here():
-    assert {path.name for path in FOLDER.glob("*.py")} == {"any_metric.py", "step_by_step.py"}
+    assert {path.name for path in FOLDER.glob("*.py")} == {"any_metric.py", "images.py", "step_by_step.py"}
 
 
 def test_any_metric_is_improved_on_held_out_data(capsys):
@@ -24,3 +25,10 @@ def test_step_by_step_both_ways_of_finetuning_improve_f1():
     values = runpy.run_path(str(FOLDER / "step_by_step.py"))["main"]()
     assert values["finetune"] > values["original"]
     assert values["own loop"] > values["original"]
+
+
+def test_a_convnet_and_a_metric_in_plain_python_improve_the_worst_class(capsys):
+    result = runpy.run_path(str(FOLDER / "images.py"))["main"]()
+    assert result.accepted and result.ledger.used == 100
+    before, after = re.findall(r"on 497 test images: ([\d.]+) -> ([\d.]+)", capsys.readouterr().out)[0]
+    assert float(after) < float(before) - 0.3

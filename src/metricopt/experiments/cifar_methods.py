@@ -53,6 +53,19 @@ BUDGETS = {
 }
 """What each scale grants."""
 
+
+def budget_of(network: str, scale: str) -> Budget:
+    """What a scale grants with a network: half the queries at scale small where one takes ten times as long.
+
+    Example:
+        >>> [budget_of(network, "small").queries for network in ADVANCED]
+        [150, 300]
+    """
+    granted = BUDGETS[scale]
+    slow = network == "resnet32" and scale == "small"
+    return replace(granted, queries=granted.queries // 2) if slow else granted
+
+
 # Probabilities forgive what a ranking by logits does not, so these losses rank by logits too.
 _RANKING: dict[str, Loss] = {
     "pairwise_aucroc": partial(pairwise_aucroc, scores=raw_logits),

@@ -15,7 +15,7 @@ from metricopt.acceptance import compare
 from metricopt.asking import resampled_costs
 from metricopt.data.cifar10 import FINGERPRINT
 from metricopt.errors import MetricOptWarning
-from metricopt.experiments.cifar_methods import ADVANCED, BUDGETS, Bench, Proposal
+from metricopt.experiments.cifar_methods import ADVANCED, Bench, Proposal, budget_of
 from metricopt.experiments.cifar_text import draw_gains, table_text
 from metricopt.experiments.experiment import EXPERIMENTS, Cell, Experiment, Record, Settings
 from metricopt.experiments.provenance import provenance
@@ -53,7 +53,7 @@ class CifarTable(Experiment):
         first = cells[0]
         device = "cuda" if torch.cuda.is_available() else "cpu"
         problem = cifar(self.network, scale=first.scale, seed=first.seed, device=device)
-        bench = Bench(problem, BUDGETS[first.scale], ADVANCED[self.network])
+        bench = Bench(problem, budget_of(self.network, first.scale), ADVANCED[self.network])
         original = _resampled(problem, torch.zeros(problem.task(queries=0).dim))
         for cell in cells:
             yield {
