@@ -36,9 +36,14 @@ def run_command(
     **table3**: error, Jaccard and F on A9A and CoverType. Methods: cross-entropy, Lovász, cost-sensitive,
     loss only, loss with dense evaluation, post-shift, random search, CMA-ES, MetricOpt as in the paper, MetricOpt.
 
+    **table1**, **table2**: error rate of ResNet-32 and AUCPR of a small network on CIFAR-10, with losses made for the
+    metric, bias and temperature tuning, CMA-ES, MetricOpt over SGD and Adam, MetricOpt. **figure3**, **figure4**,
+    **figureS2**, **figureS4**: the paper's studies there. Plots are drawn to OUT. At scale paper a GPU is used if there
+    is one.
+
     **value-health**: whether value functions tell anything about the metric, with the remedy if not.
 
-    CoverType is downloaded once, or read from the folder that METRICOPT_DATA names.
+    CoverType and CIFAR-10 are downloaded once, or read from the folder that METRICOPT_DATA names.
 
     Examples:
 
@@ -47,6 +52,8 @@ def run_command(
         metricopt run table3 --seeds 5 --out runs/table3 --json runs/table3.json
 
         metricopt run value-health --seeds 1 --data a9a,covtype7
+
+        metricopt run table2 --scale small --out runs/table2
     """
     from metricopt.experiments import Settings, run
     from metricopt.progress import Progress
