@@ -13,9 +13,9 @@ draw = torch.Generator().manual_seed(0)
 POINTS = torch.randn(3, 7, generator=draw, dtype=torch.float64)
 
 
-def records(costs: dict[str, float]) -> list[dict]:
+def records(costs: dict[str, float], seed: int = 0) -> list[dict]:
     place = {"place": [1.0, 2.0], "off_plane": 0.5, "train_loss_on_plane": 0.4, "test_cost_on_plane": 0.3}
-    common = {"scale": "small", "seed": 0, "problem": "made up"}
+    common = {"scale": "small", "seed": seed, "problem": "made up"}
     found = [
         {**common, "method": method, "train_loss": 0.4 + i / 10, "test_cost": costs.get(method, 0.3), "length": 1.0,
          "queries": 7}
@@ -56,11 +56,20 @@ def test_the_surface_is_the_last_cell_of_a_seed():
     assert [cell.method for cell in cells] == 2 * [*SOLUTIONS, "surface"]
 
 
+def two_seeds(method: str, costs: tuple[float, float]) -> str:
+    return figure_s2_text([row for seed, cost in enumerate(costs) for row in records({method: cost}, seed)])
+
+
 def test_the_text_says_whose_metric_is_best_even_if_it_is_not_ours():
-    lost, won = (figure_s2_text(records({method: 0.1})) for method in ("aucpr", "metricopt"))
-    assert "of the others: AUCPR loss, .1000 at train loss .6000. Best metric: not confirmed." in lost
+    lost, won = two_seeds("aucpr", (0.1, 0.1)), two_seeds("metricopt", (0.1, 0.1))
+    assert "of the others: AUCPR loss, .1000 at train loss .6000." in lost
+    assert "(p < .05): not confirmed." in lost
     assert "ours: MetricOpt, search, .1000 at train loss .9000; of the others: pre-trained, .3000 at" in won
-    assert "Best metric: confirmed." in won
+    assert "(p < .05): confirmed." in won
+
+
+def test_a_lead_that_seeds_do_not_agree_on_is_a_tie():
+    assert "(p < .05): a tie." in two_seeds("metricopt", (0.1, 0.4))
 
 
 def test_the_text_finds_the_lowest_points_of_both_grids():

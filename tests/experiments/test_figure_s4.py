@@ -55,7 +55,7 @@ def test_inputs_of_the_last_layer_have_as_many_coordinates_as_it_has_parameters(
         assert adapt(make(), adapter, example=torch.zeros(2, 3, 32, 32)).dim == dim
 
 
-def test_a_difference_is_believed_beyond_two_standard_errors_only():
+def test_a_difference_is_believed_only_if_seeds_agree_on_it():
     text = figure_s4_text(records({"k-2.5": (0.35, 0.37, 0.36), "k-10": (0.1, 0.5, 0.2)}))
     assert verdict(text, "K = 2.5% of T hurts").endswith("worse: confirmed.")
     assert verdict(text, "K = 10% of T slightly helps").endswith("no difference is resolved: not confirmed.")

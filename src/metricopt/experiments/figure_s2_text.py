@@ -5,6 +5,7 @@ from statistics import fmean
 
 from metricopt.experiments.experiment import Record
 from metricopt.experiments.markdown import short, spread, table
+from metricopt.experiments.quality.paired import paired
 
 SOLUTIONS = {
     "ce": "pre-trained",
@@ -66,10 +67,12 @@ def _order(records: Sequence[Record]) -> str:
     if all(groups):
         best = [min(group, key=cost.__getitem__) for group in groups]
         ours, rival = (f"{SOLUTIONS[m]}, {short(cost[m])} at train loss {short(loss[m])}" for m in best)
-        verdict = "confirmed" if cost[best[0]] < cost[best[1]] else "not confirmed"
+        by_seed = [{r["seed"]: r["test_cost"] for r in records if r["method"] == method} for method in best]
+        verdict = {"win": "confirmed", "tie": "a tie", "loss": "not confirmed"}[paired(*by_seed).verdict]
         lines.append(
             'The paper: MetricOpt converges "to the best performance metric while still maintaining a low loss". '
-            f"The best metric of ours: {ours}; of the others: {rival}. Best metric: {verdict}."
+            f"The best metric of ours: {ours}; of the others: {rival}. Best metric, by a one-sided paired t-test over "
+            f"seeds (p < .05): {verdict}."
         )
     return "\n\n".join(lines)
 

@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import sqrt
-from statistics import fmean, stdev
 
 from metricopt.experiments.experiment import Record
 from metricopt.experiments.markdown import short, spread, table
+from metricopt.experiments.quality.paired import paired
 
 PANELS: Mapping[str, Mapping[str, str]] = {
     "Images of the metric": {"default": "validation", "training-images": "training"},
@@ -98,9 +97,8 @@ def differences(records: Sequence[Record], variant: str, kind: str) -> list[floa
         ...             "d-32", "guided")
         [0.25]
     """
-    default = {record["seed"]: record["test_cost"] for record in of(records, "default", kind)}
-    found = of(records, variant, kind)
-    return [record["test_cost"] - default[record["seed"]] for record in found if record["seed"] in default]
+    default, found = (_by_seed(records, name, kind) for name in ("default", variant))
+    return [cost - default[seed] for seed, cost in found.items() if seed in default]
 
 
 def _panel(records: Sequence[Record], variants: Mapping[str, str]) -> str:
@@ -118,7 +116,10 @@ def _panel(records: Sequence[Record], variants: Mapping[str, str]) -> str:
 
 
 def _verdicts(records: Sequence[Record], network: str) -> str:
-    lines = ["Paired differences in cost, variant minus default, with two standard errors over seeds:"]
+    lines = [
+        "Paired differences in cost, variant minus default, with their standard error over seeds; called worse or "
+        "better if a one-sided paired t-test says so (p < .05, not corrected for the number of tests):"
+    ]
     for claim in CLAIMS:
         found = [_verdict(records, claim, kind) for kind in ("guided", "search") if of(records, claim.variant, kind)]
         lines.append(f'- "{claim.words}": ' + "; ".join(found) + ".")
@@ -127,13 +128,17 @@ def _verdicts(records: Sequence[Record], network: str) -> str:
 
 
 def _verdict(records: Sequence[Record], claim: Claim, kind: str) -> str:
-    found = differences(records, claim.variant, kind)
-    mean = fmean(found)
-    if len(found) < 2:
-        return f"{KINDS[kind]} {short(mean, sign=True)}, one seed tells nothing"
-    doubt = 2 * stdev(found) / sqrt(len(found))
-    seen = "no difference is resolved" if abs(mean) <= doubt else "worse" if mean > 0 else "better"
-    return f"{KINDS[kind]} {short(mean, sign=True)} ± {short(doubt)}, {seen}: {_judged(claim, seen)}"
+    default, variant = (_by_seed(records, name, kind) for name in ("default", claim.variant))
+    found = paired(default, variant)
+    if found.seeds < 2:
+        return f"{KINDS[kind]} {short(found.mean, sign=True)}, one seed tells nothing"
+    seen = {"win": "worse", "tie": "no difference is resolved", "loss": "better"}[found.verdict]
+    size = f"{short(found.mean, sign=True)} ± {short(found.standard_error)}"
+    return f"{KINDS[kind]} {size}, {seen}: {_judged(claim, seen)}"
+
+
+def _by_seed(records: Sequence[Record], variant: str, kind: str) -> dict[int, float]:
+    return {record["seed"]: record["test_cost"] for record in of(records, variant, kind)}
 
 
 def _judged(claim: Claim, seen: str) -> str:
