@@ -24,7 +24,10 @@ finetuning on the AUCPR loss, and that of MetricOpt's default search. The other 
 marks in the figure are hollow, and the surfaces below a mark are not the solution's own heights. Both are given here.
 "Guided" is the paper's way, a value network and a path led by it (Adam); the search is this package's own. Both follow
 cross-entropy, which is blind to this metric, unless the AUCPR loss is named. That loss is made for the metric and has
-the labels of all training images, without a query."""
+the labels of all training images, without a query.
+
+Seeds change the adapter, the split of the validation images, which training images are used, and all paths. Network
+and test images are the same for all, so spreads and tests say nothing about other networks or other test images."""
 
 
 def figure_s2_text(records: Sequence[Record]) -> str:

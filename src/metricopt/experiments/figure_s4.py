@@ -95,10 +95,11 @@ class Effort:
     recipe: Recipe
 
 
-# One round and phi_0 of unit variance as in the paper. Rate and start_std were chosen by AUCPR on images that accept
-# (small_convnet, seeds 100 and 101, start .287 and .294): start_std .3 with rates .05, .02, .01 gave .317/.311,
-# .266/.279, .275/.282; start_std 1 with rates .05 and .02 .267/.242 and .250/.257. Reptile with BatchNorm, the paper's,
-# gives flat functions (docs/paper-notes.md), of which no ablation would tell anything.
+# One round and phi_0 of unit variance as in the paper. The best of 28 settings of steps, rounds, rate,
+# start_std and weight with 24 tasks, by the mean AUCPR on images that accept (small_convnet, seeds 100 and 101, start
+# .287 and .294). At T = 120: start_std .3 with rates .05, .02, .01 gave .317/.311, .266/.279, .275/.282; start_std 1
+# .267/.242, .250/.257, .268/.275; with 48 tasks and rate .02 .246/.250, for twice the time. Reptile with BatchNorm, the
+# paper's, gives flat functions (docs/paper-notes.md), of which no ablation would tell anything.
 _STAGES = Stages(steps=120, start_std=1.0, lr=0.02, rounds=1)
 EFFORTS = {
     "smoke": Effort(4, replace(_STAGES, steps=40, training=Training(steps=30)), Recipe(start_steps=20, rows=100)),

@@ -56,9 +56,14 @@ CLAIMS = (
 NOTES = """Guided finetuning is the paper's method: trajectories from random phi_0, a value network, then a path from
 phi = 0 led by it, of which the last point counts (Adam; Eq. 1 with lambda = 1; the network is trained offline, because
 the paper's Reptile with BatchNorm gives flat functions here). The default search is this package's own, with as many
-queries as guided finetuning has at K = 5%; it has no paths, so K does not concern it. Loss alone is the same path on
-cross-entropy without any metric. Test images only report. FiLM stands with the output affine, whose shifts are the
-biases of the last layer. All biases and FiLM are of the last layers only at scales below the paper's."""
+queries as guided finetuning has at K = 5%; it has no paths, so K does not concern it. Loss alone is guided finetuning's
+path on cross-entropy without any metric. The search has other starts, 500 steps of cross-entropy at a higher rate, for
+which loss alone is no control: what it gains is not all the metric's. Test images only report. FiLM stands with the
+output affine, whose shifts are the biases of the last layer. All biases and FiLM are of the last layers only at scales
+below the paper's. A unit of phi means another change for each kind of input (each adapter's own strength).
+
+Seeds change the adapter, the split of the validation images, which training images are used, and all paths. Network
+and test images are the same for all, so spreads and tests say nothing about other networks or other test images."""
 
 INVARIANT = """AUCPR ranks the images of a class by that class's logit. A bias of the last layer shifts all of them
 alike, so it cannot change this metric at all: that it fails here says nothing about value functions."""
