@@ -60,6 +60,13 @@ def test_a_gain_has_the_spread_over_seeds_and_the_sampling_of_test_images_in_its
     assert gain_of(RECORDS, "metricopt").test_error == pytest.approx(0.01)
 
 
+def test_what_the_acceptance_test_of_the_search_turned_down_counts_as_the_original():
+    worse = [*RECORDS[:2], *(record("metricopt", seed, -0.05, [-0.05, -0.04, -0.06]) for seed in (0, 1))]
+    assert gain_of(worse, "metricopt") == (0.0, 0.0, 0.0, 2)
+    unguarded = [{**each, "method": each["method"].replace("metricopt", "cma_es")} for each in worse]
+    assert gain_of(unguarded, "cma_es").mean == pytest.approx(-0.05)
+
+
 @pytest.mark.parametrize("number", [1, 2])
 def test_the_text_has_every_method_beside_every_published_figure(number):
     text = table_text(number, RECORDS)
