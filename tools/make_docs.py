@@ -26,7 +26,23 @@ def recipe() -> str:
     return _page("recipe", ROOT / "results/ablation/table.md")
 
 
-PAGES = {"docs/reproduction.md": reproduction, "docs/quality.md": quality, "docs/recipe.md": recipe}
+def cifar10() -> str:
+    """The page on CIFAR-10: each experiment's picture above its text."""
+    page = (ROOT / "docs/introductions/cifar10.md").read_text()
+    names = ("table1", "table2", "figure3", "figure4", "figureS4", "figureS2")
+    for name in (each for each in names if (ROOT / f"results/{each}/table.md").exists()):
+        text = (ROOT / f"results/{name}/table.md").read_text().replace("\n#", "\n##").replace("# ", "## ", 1)
+        heading, _, rest = text.partition("\n")
+        page += f"\n{heading}\n\n![{name}](../results/{name}/{name}.png)\n{rest}"
+    return page
+
+
+PAGES = {
+    "docs/reproduction.md": reproduction,
+    "docs/quality.md": quality,
+    "docs/recipe.md": recipe,
+    "docs/cifar10.md": cifar10,
+}
 
 
 def _page(name: str, tables: Path) -> str:
