@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -43,14 +42,12 @@ def exit_code(*arguments: str) -> int:
     return int(left.value.code or 0)
 
 
-def test_help_comes_within_a_second_and_without_torch():
+def test_help_comes_without_torch_which_takes_seconds_to_import():
     code = (
         "import sys\nfrom metricopt.cli import main\ntry:\n    main(['--help'])\n"
         "except SystemExit:\n    print('torch' in sys.modules)"
     )
-    began = time.perf_counter()
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert time.perf_counter() - began < 1
     assert said.splitlines()[-1] == "False"
     assert all(command in said for command in ("demo", "list", "run", "pretrain", "bench"))
 
