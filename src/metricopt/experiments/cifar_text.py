@@ -98,7 +98,7 @@ def gain_of(records: Sequence[Record], method: str, rival: str = "ce") -> Gain:
     """Gain of a method over a rival, seed by seed, with the same resamples of the test images.
 
     Example:
-        >>> record = dict(method="metricopt", seed=0, gain=0.1, resampled_gains=[0.09, 0.11])
+        >>> record = dict(method="metricopt", seed=0, gain=0.1, resampled_gains=[0.09, 0.11], accepted=True)
         >>> gain_of([record, {**record, "method": "ce", "gain": 0.0, "resampled_gains": [0.0, 0.0]}], "metricopt").mean
         0.1
     """

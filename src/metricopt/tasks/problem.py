@@ -135,4 +135,8 @@ class Problem:
 
     @cached_property
     def _cache(self) -> PrefixCache:
-        return PrefixCache(self._model, probe=self.train.inputs)
+        cache = PrefixCache(self._model, probe=self.train.inputs)
+        # At once: the last bits of a task must not depend on what earlier tasks of the problem made worth keeping.
+        cache.fill(self.train)
+        cache.fill(self.search)
+        return cache
