@@ -146,6 +146,11 @@ def test_meta_testing_is_judged_against_loss_and_metric_sampled():
     assert line(text, "- metric only, sampled: +.1").endswith("barely hurts: not confirmed.")
 
 
+def test_it_is_said_where_nothing_is_gained():
+    assert "No way ends below the pre-trained network" in figure3_text(records())
+    assert "No way ends below the pre-trained network" not in figure3_text(records(finals={"both-es": 0.1}))
+
+
 def test_a_picture_is_drawn(tmp_path):
     draw_rows(records(), tmp_path / "figure.png")
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")

@@ -131,7 +131,7 @@ class Effort:
     fitting: int = 400
 
 
-# Second rounds need paths of their own, and those of ResNet-32 take ten times as long.
+# Second rounds need paths of their own, and ResNet-32 takes most of the time without them.
 _ONE_ROUND = tuple(name for name, variant in VARIANTS.items() if variant.rounds == 1)
 EFFORTS: Mapping[str, Mapping[str, Effort]] = {
     "smoke": {"small_convnet": Effort(10, 10, 5, finetuning=10, rates=(0.03, 0.1), fitting=20)},

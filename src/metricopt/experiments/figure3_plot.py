@@ -22,6 +22,7 @@ _MARKERS = {
 _SIGNALS = {"loss": "#777777", "metric": "#E69F00", "subspace": "#56B4E9", "both": "#0072B2"}
 
 
+_ERROR_TICKS = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 _TITLES = ("(a) Predictions with and without $L_{oe}$", "(b) Prediction error and final metric", "(c) Meta-testing")
 
 
@@ -58,6 +59,7 @@ def _predictions(axes: Axes, records: Sequence[Record], cost: str) -> None:
             s=9, color=_COLOURS[name], alpha=0.5, linewidths=0,
             label=f"{words.replace('L_oe', '$L_{oe}$')}: error {error:.4f}, rank corr. {rank:.2f}",
         )  # fmt: skip
+    axes.locator_params(axis="x", nbins=5)
     low, high = axes.get_ylim()
     axes.set_ylim(low, high + 0.22 * (high - low))  # room for the legend
     axes.set_xlabel(f"true change of {cost}, search images", fontsize=9)
@@ -73,6 +75,10 @@ def _errors(axes: Axes, records: Sequence[Record], cost: str) -> None:
         axes.scatter(x, y, s=22, color=_KINDS[kind], marker=_MARKERS[change][0], alpha=0.7, linewidths=0)
     axes.axhline(fmean(record["test_before"] for record in records), color="#222222", linewidth=0.8, linestyle="--")
     axes.set_xscale("log")
+    low, high = axes.get_xlim()
+    shown = [tick for tick in _ERROR_TICKS if low <= tick <= high]
+    axes.set_xticks(shown, [f"{tick:g}" for tick in shown])
+    axes.set_xticks([], minor=True)
     rank = correlation([point(record) for record in values])
     axes.set_xlabel(f"prediction error (rank correlation {rank:+.2f})", fontsize=9)
     axes.set_ylabel(f"final {cost}, test images", fontsize=9)

@@ -45,6 +45,9 @@ u_t in place of the loss gradient. Every path takes the rate of a grid whose end
 a rate. Test images only report. FiLM stands alone, as in the paper, whose figure is blank in our copy: of its numbers
 the caption has two. ± is the standard deviation over seeds, and two standard errors where differences are judged."""
 
+NOTHING_GAINED = """No way ends below the pre-trained network beyond two standard errors. Where nothing is gained, which
+value function is followed and how makes no difference, and panels (b) and (c) tell nothing about either."""
+
 
 def figure3_text(records: Sequence[Record]) -> str:
     """All tables and verdicts."""
@@ -183,8 +186,17 @@ def _schemes(records: Sequence[Record]) -> str:
         f"{'confirmed' if drop.seen == 'higher' else 'not confirmed'}.",
         f"- metric only, sampled: {alone}. The paper says that leaving out the loss barely hurts: "
         f"{'not confirmed' if alone.seen == 'higher' else 'not contradicted'}.",
-        f"- loss + metric, gradient: {exact}.",
+        f"- loss + metric, gradient: {exact}.", *_nothing_gained(records),
     ])  # fmt: skip
+
+
+def _nothing_gained(records: Sequence[Record]) -> list[str]:
+    """A warning where no way of meta-testing ends below the pre-trained network."""
+    for name in names(records, "scheme"):
+        found = Difference([r["test_cost"] - r["test_before"] for r in of(records, "scheme", name)])
+        if found.seen == "lower":
+            return []
+    return ["", NOTHING_GAINED]
 
 
 def _rates(records: Sequence[Record]) -> str:
