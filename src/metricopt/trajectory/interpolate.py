@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from metricopt.errors import ObservationError
-from metricopt.gaussian_process import fit, posterior
+from metricopt.gaussian_process import smooth
 from metricopt.records import LabelledTrajectory, Trajectory
 from metricopt.registry import Registry
 
@@ -56,23 +56,20 @@ def interpolate(
 
 @INTERPOLATIONS.add("gp")
 def _gaussian_process(trajectory: Trajectory) -> tuple[Tensor, Tensor]:
-    tasks, steps, _ = trajectory.phi.shape
-    observations = trajectory.observed_steps.shape[1]
+    steps, observations = trajectory.phi.shape[1], trajectory.observed_steps.shape[1]
     device = trajectory.costs.device
-    x = (trajectory.observed_steps.double() / steps).unsqueeze(-1)  # (tasks, observations, 1)
-    every_step = (torch.arange(steps, dtype=torch.float64, device=device) / steps).expand(tasks, -1).unsqueeze(-1)
     # Below half the usual gap between observations the data cannot tell one length from another, and the mean would
     # fall back to the average between any two of them; above the whole path all are alike.
     shortest = max(2 / steps, 0.5 / (observations - 1))
     length_scales = torch.logspace(0, 1, LENGTH_SCALES, base=1 / shortest, dtype=torch.float64, device=device)
-    hyperparameters = fit(
-        x,
+    known, _ = smooth(
+        trajectory.observed_steps,
         trajectory.costs,
+        steps=steps,
         length_scales=shortest * length_scales,
         noise_ratios=torch.tensor(NOISE_RATIOS, device=device),
         noise_floor=trajectory.noise_std,
     )
-    known = posterior(x, trajectory.costs, every_step, hyperparameters)
     return known.mean, known.std
 
 

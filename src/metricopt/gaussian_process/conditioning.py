@@ -1,11 +1,7 @@
-"""Exact Gaussian-process regression for a whole batch at once: over time (trajectories) and over phi (values).
-
-Everything is computed in float64, batch first, from small pure pieces: a kernel matrix, its Cholesky factor, the
-likelihood, the posterior. Missing observations (NaN, or masked) are treated exactly as if they were not there.
-"""
+"""Kernel matrices, their Cholesky factors, the likelihood and the posterior, all for a whole batch at once."""
 
 import math
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -17,7 +13,7 @@ JITTER_LADDER = (1e-12, 1e-10, 1e-8, 1e-6, 1e-4)
 # Keeps the likelihood of exactly constant observations, and the gradient of the deviation at observed points, finite.
 TINY_VARIANCE = 1e-12
 # Matrices of more numbers are taken in parts: what leaves a processor's own memory is several times slower.
-_NUMBERS_AT_ONCE = 2**18
+NUMBERS_AT_ONCE = 2**18
 
 
 @dataclass(frozen=True)
@@ -136,8 +132,8 @@ def log_marginal_likelihood(covariance: Tensor, residual: Tensor, mask: Tensor |
     """
     mask = torch.isfinite(residual) if mask is None else mask
     factor = cholesky(without_missing(covariance.double(), mask))
-    white = _whitened(factor, torch.where(mask, residual.double(), 0.0).unsqueeze(-1)).squeeze(-1)
-    return -0.5 * (white.square().sum(-1) + _log_determinant(factor) + mask.sum(-1).double() * math.log(2 * math.pi))
+    white = whitened(factor, torch.where(mask, residual.double(), 0.0).unsqueeze(-1)).squeeze(-1)
+    return -0.5 * (white.square().sum(-1) + log_determinant(factor) + mask.sum(-1).double() * math.log(2 * math.pi))
 
 
 def condition(covariance: Tensor, cross: Tensor, prior_variance: Tensor, residual: Tensor) -> Posterior:
@@ -201,7 +197,7 @@ def posterior(
     """
     if mask is not None:
         y = torch.where(mask, y.double(), torch.nan)
-    at_once = max(1, _NUMBERS_AT_ONCE // (x.shape[1] * query.shape[1]))
+    at_once = max(1, NUMBERS_AT_ONCE // (x.shape[1] * query.shape[1]))
     if at_once >= len(x):
         return _posterior(x, y, query, hyperparameters)
     parts = [
@@ -223,100 +219,18 @@ def _posterior(x: Tensor, y: Tensor, query: Tensor, hyperparameters: Hyperparame
     return Posterior(known.mean + h.mean.double()[:, None], known.std * h.signal_variance.double().sqrt()[:, None])
 
 
-def fit(
-    x: Tensor,
-    y: Tensor,
-    *,
-    length_scales: Tensor,
-    noise_ratios: Tensor,
-    mask: Tensor | None = None,
-    noise_floor: float = 0.0,
-) -> Hyperparameters:
-    """Most likely hyper-parameters of every member on a grid of length scales and noise-to-signal variance ratios.
-
-    At each grid point the mean (generalised least squares) and the signal variance have their best values in closed
-    form, so the grid is two-dimensional whatever the batch, and nothing can diverge or end in a local optimum.
-
-    Args:
-        x: Observed points, (batch, n, dim).
-        y: Observations, (batch, n).
-        length_scales: Candidates, (lengths,).
-        noise_ratios: Candidates for noise variance / signal variance, (ratios,), all positive.
-        mask: True where there is an observation; by default where `y` is finite.
-        noise_floor: Known standard deviation of one observation; the noise is never taken to be less.
-
-    Example:
-        >>> x = torch.linspace(0, 1, 20)[None, :, None]
-        >>> ratios = torch.tensor([1e-6, 1e-3, 1.0])
-        >>> found = fit(x, torch.sin(6 * x[..., 0]), length_scales=torch.tensor([0.01, 0.3]), noise_ratios=ratios)
-        >>> round(found.length_scale.item(), 3)
-        0.3
-    """
-    mask = torch.isfinite(y) if mask is None else mask
-    lengths, ratios = length_scales.double(), noise_ratios.double()
-    known = torch.where(mask, y.double(), 0.0)
-    at_once = max(1, _NUMBERS_AT_ONCE // (x.shape[0] * x.shape[1] ** 2 * len(ratios)))
-    profiles = [
-        _profile(rbf(x[:, None], x[:, None], some), known, mask, ratios, noise_floor)  # of (batch, some, n, n)
-        for some in lengths.split(at_once)
-    ]
-    profile = _Profile(*(torch.cat(parts, 1) for parts in zip(*map(astuple, profiles), strict=True)))
-    best = profile.likelihood.flatten(1).argmax(1)  # (batch,)
-    row, column = best // len(ratios), best % len(ratios)
-    signal = profile.signal_variance.flatten(1).gather(1, best[:, None]).squeeze(1)
-    mean = profile.mean.flatten(1).gather(1, best[:, None]).squeeze(1)
-    return Hyperparameters(lengths[row], signal, signal * ratios[column], mean)
-
-
-@dataclass(frozen=True)
-class _Profile:
-    """Best mean and signal variance at each grid point, and the likelihood there, all (batch, lengths, ratios)."""
-
-    likelihood: Tensor
-    signal_variance: Tensor
-    mean: Tensor
-
-
-def _profile(correlation: Tensor, y: Tensor, mask: Tensor, ratios: Tensor, noise_floor: float) -> _Profile:
-    batch, lengths, n, _ = correlation.shape
-    identity = torch.eye(n, dtype=y.dtype, device=y.device)
-    # One flat batch of grid points: LAPACK's way through nested batches took twice as long.
-    covariance = (correlation[:, :, None] + ratios[:, None, None] * identity).flatten(0, 2)
-    cells = lengths * len(ratios)
-    if not mask.all():
-        covariance = without_missing(covariance, mask.repeat_interleave(cells, 0))
-    count = mask.sum(-1).clamp_min(1)[:, None, None]  # (batch, 1, 1)
-    centre = y.sum(-1)[:, None, None] / count
-    factor = cholesky(covariance)
-    right = torch.stack([torch.where(mask, y - centre.squeeze(-1), 0.0), mask.to(y.dtype)], -1)  # (batch, n, 2)
-    white = _whitened(factor, right.repeat_interleave(cells, 0))
-    # Not as thousands of 2 x 2 products, which take longer than the triangular systems before them.
-    own, ones = white.unbind(-1)
-    own_own, own_ones, ones_ones = (
-        (a * b).sum(-1).view(batch, lengths, len(ratios)) for a, b in ((own, own), (own, ones), (ones, ones))
-    )
-    offset = own_ones / ones_ones.clamp_min(TINY_VARIANCE)
-    squares = (own_own - offset * own_ones).clamp_min(0)
-    # The likelihood falls on either side of squares / count, so with noise = ratio * signal bounded from below the
-    # best admissible signal is whichever is larger.
-    signal = (squares / count).clamp_min(TINY_VARIANCE).maximum(noise_floor**2 / ratios)
-    log_determinant = _log_determinant(factor).view_as(signal)
-    deviance = squares / signal + count * torch.log(2 * math.pi * signal) + log_determinant
-    return _Profile(-0.5 * deviance, signal, centre + offset)
-
-
 def _whitened_system(covariance: Tensor, cross: Tensor, residual: Tensor) -> tuple[Tensor, Tensor]:
     covariance, cross, residual, mask = covariance.double(), cross.double(), residual.double(), torch.isfinite(residual)
     if not mask.all():
         covariance, residual = without_missing(covariance, mask), torch.where(mask, residual, 0.0)
         cross = torch.where(mask.unsqueeze(-1), cross, 0.0)
     factor = cholesky(covariance)
-    return _whitened(factor, cross), _whitened(factor, residual.unsqueeze(-1))
+    return whitened(factor, cross), whitened(factor, residual.unsqueeze(-1))
 
 
-def _whitened(factor: Tensor, right: Tensor) -> Tensor:
+def whitened(factor: Tensor, right: Tensor) -> Tensor:
     return torch.linalg.solve_triangular(factor, right, upper=False)
 
 
-def _log_determinant(factor: Tensor) -> Tensor:
+def log_determinant(factor: Tensor) -> Tensor:
     return 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
