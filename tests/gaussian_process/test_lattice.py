@@ -9,7 +9,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from metricopt.gaussian_process import Hyperparameters, Posterior, fit, posterior, rbf, smooth
-from metricopt.gaussian_process.lattice import expected_rank, features
+from metricopt.gaussian_process.features import expected_rank, features
 from metricopt.gaussian_process.systems import solved
 
 RATIOS = torch.tensor([1e-4, 2e-3, 5e-2, 1.0], dtype=torch.float64)

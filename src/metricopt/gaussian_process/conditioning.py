@@ -88,20 +88,20 @@ def cholesky(covariance: Tensor) -> Tensor:
         torch.Size([2, 2])
     """
     factor, failed = torch.linalg.cholesky_ex(covariance)
+    if not failed.any():
+        return factor
     scale = covariance.diagonal(dim1=-2, dim2=-1).mean(-1)
     jitter = torch.zeros_like(scale)
     for rung in JITTER_LADDER:
-        if not failed.any():
-            return factor
         jitter = torch.where(failed > 0, rung * scale, jitter)  # members healed earlier keep their rung
         identity = torch.eye(covariance.shape[-1], dtype=covariance.dtype, device=covariance.device)
         factor, failed = torch.linalg.cholesky_ex(covariance + jitter[..., None, None] * identity)
-    if failed.any():
-        raise DataError(
-            f"{int((failed > 0).sum())} of {failed.numel()} covariance matrices are not positive definite even with "
-            f"relative jitter {JITTER_LADDER[-1]:g}; look for infinite or NaN inputs"
-        )
-    return factor
+        if not failed.any():
+            return factor
+    raise DataError(
+        f"{int((failed > 0).sum())} of {failed.numel()} covariance matrices are not positive definite even with "
+        f"relative jitter {JITTER_LADDER[-1]:g}; look for infinite or NaN inputs"
+    )
 
 
 def without_missing(covariance: Tensor, mask: Tensor) -> Tensor:

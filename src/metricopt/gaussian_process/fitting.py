@@ -1,7 +1,7 @@
 """The most likely hyper-parameters on a grid, for a whole batch at once."""
 
 import math
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -107,7 +107,8 @@ class Evidence:
     @classmethod
     def joined(cls, parts: "list[Evidence]") -> "Evidence":
         """Evidence on all the lengths of the parts."""
-        return cls(*(torch.cat(some, 1) for some in zip(*map(astuple, parts), strict=True)))
+        rows = [(part.own, part.shared, part.ones, part.log_determinant) for part in parts]
+        return cls(*(torch.cat(some, 1) for some in zip(*rows, strict=True)))
 
 
 def most_likely(
@@ -128,18 +129,36 @@ def most_likely(
         (2.0, 1.0)
     """
     lengths, ratios = grid
-    count = data.count[:, None, None]
-    offset = evidence.shared / evidence.ones.clamp_min(TINY_VARIANCE)
-    squares = (evidence.own - offset * evidence.shared).clamp_min(0)
-    # The likelihood falls on either side of squares / count, so with noise = ratio * signal bounded from below the
-    # best admissible signal is whichever is larger.
-    signal = (squares / count).clamp_min(TINY_VARIANCE).maximum(noise_floor**2 / ratios)
-    deviance = squares / signal + count * torch.log(2 * math.pi * signal) + evidence.log_determinant
+    deviance, signal, offset = profiled(evidence, data.count, ratios, noise_floor)
     best = deviance.flatten(1).argmin(1, keepdim=True)  # (batch, 1)
     row, column = best[:, 0] // len(ratios), best[:, 0] % len(ratios)
     variance = signal.flatten(1).gather(1, best)[:, 0]
     mean = data.centre + offset.flatten(1).gather(1, best)[:, 0]
     return Hyperparameters(lengths[row], variance, variance * ratios[column], mean), row
+
+
+def profiled(evidence: Evidence, count: Tensor, ratios: Tensor, noise_floor: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Minus twice the logarithm of the highest likelihood at each grid point, and the signal variance and mean there.
+
+    Args:
+        evidence: On every grid point.
+        count: Number of observations, (batch,).
+        ratios: Noise variance / signal variance.
+        noise_floor: See `fit`.
+
+    Example:
+        >>> one = torch.ones(1, 1, 1)
+        >>> deviance, signal, mean = profiled(Evidence(5 * one, 2 * one, one, one), torch.ones(1), torch.ones(1), 0.0)
+        >>> signal.item(), mean.item()
+        (1.0, 2.0)
+    """
+    count = count[:, None, None]
+    offset = evidence.shared / evidence.ones.clamp_min(TINY_VARIANCE)
+    squares = (evidence.own - offset * evidence.shared).clamp_min(0)
+    # The likelihood falls on either side of squares / count, so with noise = ratio * signal bounded from below the
+    # best admissible signal is whichever is larger.
+    signal = (squares / count).clamp_min(TINY_VARIANCE).maximum(noise_floor**2 / ratios)
+    return squares / signal + count * torch.log(2 * math.pi * signal) + evidence.log_determinant, signal, offset
 
 
 def _evidence(correlation: Tensor, data: Centred, ratios: Tensor) -> Evidence:

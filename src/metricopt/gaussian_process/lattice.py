@@ -5,7 +5,6 @@ F (T, rank). These features are common to all members, so that a member's system
 smaller one of the weights w of the function F w. For short length scales it remains a system of observations.
 """
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -19,11 +18,11 @@ from metricopt.gaussian_process.conditioning import (
     cholesky,
     whitened,
 )
+from metricopt.gaussian_process.contest import Contest
+from metricopt.gaussian_process.features import expected_rank, features, line_rbf
 from metricopt.gaussian_process.fitting import Centred, Evidence, most_likely, quadratic
 from metricopt.gaussian_process.systems import solved
 
-# Of the kernel between the nodes: eigenvalues below it change no correlation by more than 1e-12.
-_SMALLEST_EIGENVALUE = 1e-11
 # Of the number of observations: a rank above it saves less than finding the features costs.
 _LOW_RANK = 0.7
 
@@ -58,70 +57,12 @@ def smooth(
     data = Centred.of(y, torch.isfinite(y))
     short = sum(expected_rank(length) > _LOW_RANK * y.shape[1] for length in lengths.tolist())
     maps = [features(steps, length) for length in lengths[short:]]
-    parts = [_among_observations(observed.double() / steps, lengths[:short], data, ratios)] if short else []
-    parts += [_among_weights(some[observed], data, ratios) for some in maps]
-    found, row = most_likely(Evidence.joined(parts), data, (lengths, ratios), noise_floor=noise_floor)
-    known = _Known.of(observed, data, found)
-    mean, variance = known.residual.new_empty(2, len(y), steps)
-    left = torch.ones_like(row, dtype=torch.bool)
-    for index, some in enumerate(maps, short):
-        members = (row == index).nonzero().squeeze(1)
-        # Few of them pay less for their own kernels than for all pairs of features.
-        if len(members) * y.shape[1] > some.shape[1] ** 2:
-            mean[members], variance[members] = _from_weights(known.rows(members), some)
-            left[members] = False
-    members = left.nonzero().squeeze(1)
-    if len(members):
-        mean[members], variance[members] = _from_observations(known.rows(members), steps)
+    long = [_among_weights(some[observed], data, ratios) for some in maps]
+    contest = Contest(observed.double() / steps, data, ratios, noise_floor)
+    found, row = most_likely(contest.joined(lengths[:short], long), data, (lengths, ratios), noise_floor=noise_floor)
+    mean, variance = _every_step(_Known.of(observed, data, found), steps, maps, row - short)
     std = (variance.clamp_min_(TINY_VARIANCE) * found.signal_variance[:, None]).sqrt_()
     return Posterior(mean + found.mean[:, None], std), found
-
-
-def expected_rank(length_scale: float) -> float:
-    """About the number of columns of `features`.
-
-    Example:
-        >>> round(expected_rank(1.0)), round(expected_rank(0.1))
-        (8, 30)
-    """
-    return 6 + 2.4 / length_scale
-
-
-def features(steps: int, length_scale: Tensor) -> Tensor:
-    """F (steps, rank) of a kernel F F^T over all steps, from the kernel's eigenvectors at a few nodes (Nystroem).
-
-    Example:
-        >>> some = features(50, torch.tensor(0.5))
-        >>> round((some[3] @ some[8]).item(), 9) == round(math.exp(-0.5 * (0.1 / 0.5) ** 2), 9)
-        True
-    """
-    nodes = 10 + math.ceil(3.5 / length_scale.item())
-    every = torch.arange(max(steps, nodes), dtype=torch.float64, device=length_scale.device)
-    # Chebyshev's: denser at the ends of the path, where equally spaced ones would predict badly.
-    near = (steps - 1) / steps * (0.5 - 0.5 * torch.cos(math.pi / nodes * (every[:nodes] + 0.5)))
-    values, vectors = torch.linalg.eigh(_rbf(near, near, length_scale))
-    rank = int((values > _SMALLEST_EIGENVALUE).sum())
-    return _rbf(every[:steps] / steps, near, length_scale) @ (vectors[:, -rank:] * values[-rank:].rsqrt())
-
-
-def _rbf(a: Tensor, b: Tensor, length_scale: Tensor) -> Tensor:
-    """Correlation of numbers (..., n) and (..., m) for length scales (...,)."""
-    scale = (math.sqrt(0.5) / length_scale.double())[..., None]
-    # Scaled before and not after the subtraction: a pass less over the larger matrix.
-    apart = (a * scale).unsqueeze(-1) - (b * scale).unsqueeze(-2)
-    return apart.square_().neg_().exp_()
-
-
-def _among_observations(points: Tensor, lengths: Tensor, data: Centred, ratios: Tensor) -> Evidence:
-    """From a system of its observations for every member, length and ratio."""
-    correlation = _rbf(points, points, lengths[:, None])  # (lengths, batch, n, n)
-    if not data.mask.all():
-        ones = data.right[..., 1]
-        correlation *= ones.unsqueeze(-1) * ones.unsqueeze(-2)
-    products, logarithm = solved(correlation.flatten(0, 1), data.right.repeat(len(lengths), 1, 1), ratios)
-    shape = (len(lengths), len(points), len(ratios))
-    products, logarithm = products.reshape(3, *shape).transpose(1, 2), logarithm.reshape(shape).transpose(0, 1)
-    return _evidence(products, logarithm, points.shape[1], data, ratios)
 
 
 def _among_weights(rows: Tensor, data: Centred, ratios: Tensor) -> Evidence:
@@ -129,13 +70,10 @@ def _among_weights(rows: Tensor, data: Centred, ratios: Tensor) -> Evidence:
     rows = rows * data.right[..., 1:]  # (batch, n, rank)
     products, logarithm = solved(rows.mT @ rows, rows.mT @ data.right, ratios)
     products = (torch.stack(quadratic(data.right)).unsqueeze(-1) - products) / ratios
-    return _evidence(products.unsqueeze(2), logarithm.unsqueeze(1), rows.shape[-1], data, ratios)
-
-
-def _evidence(products: Tensor, logarithm: Tensor, unknowns: int, data: Centred, ratios: Tensor) -> Evidence:
-    # A missing observation has left its ratio on the diagonal; one beyond the rank lacks it.
-    own, shared, ones = products
-    return Evidence(own, shared, ones, logarithm + (data.count[:, None, None] - unknowns) * ratios.log())
+    own, shared, ones = products.unsqueeze(2)
+    # Each observation beyond the rank has its noise alone.
+    beyond = (data.count[:, None] - rows.shape[-1]) * ratios.log()
+    return Evidence(own, shared, ones, (logarithm + beyond).unsqueeze(1))
 
 
 @dataclass(frozen=True)
@@ -159,28 +97,44 @@ class _Known:
         return _Known(*(part[members] for part in parts))
 
 
+def _every_step(known: _Known, steps: int, maps: list[Tensor], row: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and variance at every step, (batch, steps) each, from the features that each member's row names, if any."""
+    mean, variance = known.residual.new_empty(2, len(row), steps)
+    left = torch.ones_like(row, dtype=torch.bool)
+    for index, some in enumerate(maps):
+        members = (row == index).nonzero().squeeze(1)
+        # Few of them pay less for their own kernels than for all pairs of features.
+        if members.numel() * known.observed.shape[1] > some.shape[1] ** 2:
+            mean[members], variance[members] = _from_weights(known.rows(members), some)
+            left[members] = False
+    at_once = max(1, NUMBERS_AT_ONCE // (known.observed.shape[1] * steps))
+    for members in left.nonzero().squeeze(1).split(at_once) if left.any() else ():
+        mean[members], variance[members] = _from_observations(known.rows(members), steps)
+    return mean, variance
+
+
 def _from_observations(known: _Known, steps: int) -> tuple[Tensor, Tensor]:
-    """Mean and variance at every step, (batch, steps) each."""
+    """The same from each member's own kernels."""
     points = known.observed.double() / steps
     every = torch.arange(steps, dtype=torch.float64, device=points.device) / steps
     there = known.there.unsqueeze(-1)
-    root = _root(_rbf(points, points, known.length_scale) * there * there.mT, known.ratio)
-    white = root @ (_rbf(points, every.expand(len(points), -1), known.length_scale) * there)  # (batch, n, steps)
-    mean = white.mT @ (root @ known.residual.unsqueeze(-1))
-    return mean.squeeze(-1), 1 - white.square_().sum(-2)
+    root = _root(line_rbf(points, points, known.length_scale) * there * there.mT, known.ratio) * there.mT
+    weights = (root @ known.residual.unsqueeze(-1)).mT @ root  # (batch, 1, n)
+    cross = line_rbf(points, every.expand(len(points), -1), known.length_scale)
+    told = torch.cat([root, weights], 1) @ cross  # (batch, n + 1, steps)
+    return told[:, -1].clone(), 1 - told[:, :-1].square_().sum(1)
 
 
 def _from_weights(known: _Known, some: Tensor) -> tuple[Tensor, Tensor]:
-    """The same from features (steps, rank)."""
+    """The same from features (steps, rank) that all members share."""
     rows = some[known.observed] * known.there.unsqueeze(-1)  # (batch, n, rank)
     root = _root(rows.mT @ rows, known.ratio)
     covariance = root.mT @ root * known.ratio[:, None, None]  # of the weights, (batch, rank, rank)
     weights = root.mT @ (root @ (rows.mT @ known.residual.unsqueeze(-1)))
     # f^T C f as the product of all C with all pairs of features: one large product for the whole batch.
-    first, second = torch.triu_indices(some.shape[1], some.shape[1], device=some.device)
-    pairs = covariance[:, first, second] * (2 - (first == second).double())
-    at_once = max(1, NUMBERS_AT_ONCE // len(first))
-    variance = [pairs @ (part[first] * part[second]) for part in some.mT.contiguous().split(at_once, 1)]
+    at_once = max(1, NUMBERS_AT_ONCE // some.shape[1] ** 2)
+    parts = some.mT.contiguous().split(at_once, 1)  # (rank, at_once)
+    variance = [covariance.flatten(1) @ (part.unsqueeze(1) * part).flatten(0, 1) for part in parts]
     return weights.squeeze(-1) @ some.mT, torch.cat(variance, 1)
 
 

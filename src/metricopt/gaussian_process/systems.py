@@ -7,7 +7,7 @@ from metricopt.gaussian_process.conditioning import NUMBERS_AT_ONCE, cholesky, l
 from metricopt.gaussian_process.fitting import quadratic
 
 # Unknowns up to which plain elimination, all systems in one operation, is faster than LAPACK one by one.
-_SMALL = 20
+SMALL = 20
 
 
 def solved(matrix: Tensor, border: Tensor, ratios: Tensor) -> tuple[Tensor, Tensor]:
@@ -28,7 +28,7 @@ def solved(matrix: Tensor, border: Tensor, ratios: Tensor) -> tuple[Tensor, Tens
         ([0.25, 0.0, 0.125], 32.0)
     """
     size = matrix.shape[-1]
-    solve = _eliminated if size <= _SMALL else _factorised
+    solve = _eliminated if size <= SMALL else _factorised
     at_once = max(1, NUMBERS_AT_ONCE // (len(ratios) * (size + 2) ** 2))
     parts = [solve(*some, ratios) for some in zip(matrix.split(at_once), border.split(at_once), strict=True)]
     return torch.cat([products for products, _ in parts], 1), torch.cat([logarithm for _, logarithm in parts])
@@ -37,11 +37,12 @@ def solved(matrix: Tensor, border: Tensor, ratios: Tensor) -> tuple[Tensor, Tens
 def _eliminated(matrix: Tensor, border: Tensor, ratios: Tensor) -> tuple[Tensor, Tensor]:
     """By Gauss, with the systems last: without its n unknowns [[M + ratio, B], [B^T, 0]] is - B^T (M + ratio)^-1 B."""
     systems, n, _ = matrix.shape
-    rest = matrix.new_zeros(n + 2, n + 2, len(ratios), systems)
+    rest = matrix.new_empty(n + 2, n + 2, len(ratios), systems)
     rest[:n, :n] = matrix.permute(1, 2, 0).unsqueeze(2)
     rest[:n, :n].diagonal().add_(ratios[:, None, None])  # (ratios, systems, n)
     rest[:n, n:] = border.permute(1, 2, 0).unsqueeze(2)
     rest[n:, :n] = border.permute(2, 1, 0).unsqueeze(2)
+    rest[n:, n:] = 0
     for k in range(n):
         row = rest[k, k + 1 :]
         rest[k + 1 :, k + 1 :].addcmul_(row.unsqueeze(1), row / rest[k, k], value=-1)

@@ -1,0 +1,142 @@
+"""Evidence on short length scales, from systems of all of a member's observations.
+
+Large systems are solved only where the grid point may still become the most likely one. What is left out is worse for
+certain: three inequalities bound the likelihood from above by what is known already.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from metricopt.gaussian_process.conditioning import TINY_VARIANCE, cholesky, log_determinant, whitened
+from metricopt.gaussian_process.features import line_rbf
+from metricopt.gaussian_process.fitting import Centred, Evidence, profiled, quadratic
+from metricopt.gaussian_process.systems import SMALL, solved
+
+# A grid point that is worse by less than rounding errors is not left out.
+_ROUNDING = 1e-6
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Grid points of a population that compete.
+
+    Attributes:
+        points: Where there are observations, numbers between 0 and 1, (batch, n).
+        data: The observations.
+        ratios: Candidates for noise variance / signal variance, rising, (ratios,).
+        noise_floor: Known standard deviation of one observation.
+
+    Example:
+        >>> points, y = torch.rand(2, 2, 30, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+        >>> data = Centred.of(y, torch.isfinite(y))
+        >>> lengths, ratios = torch.tensor([0.02, 0.1]), torch.tensor([0.01, 0.1, 1.0])
+        >>> Contest(points, data, ratios.double(), 0.0).joined(lengths.double(), []).own.shape
+        torch.Size([2, 2, 3])
+    """
+
+    points: Tensor
+    data: Centred
+    ratios: Tensor
+    noise_floor: float
+
+    def joined(self, lengths: Tensor, longer: list[Evidence]) -> Evidence:
+        """Evidence on these lengths, from short to long, and on all longer ones, for which it is known."""
+        if not len(lengths):
+            return Evidence.joined(longer)
+        if self.points.shape[1] <= SMALL:
+            return Evidence.joined([self._everywhere(lengths), *longer])
+        return Evidence.joined([*self._where_it_matters(lengths, longer), *longer])
+
+    def _everywhere(self, lengths: Tensor) -> Evidence:
+        batch, n = self.points.shape
+        products, logarithm = solved(
+            self._correlation(lengths[:, None]).flatten(0, 1), self.data.right.repeat(len(lengths), 1, 1), self.ratios
+        )
+        shape = (len(lengths), batch, len(self.ratios))
+        own, shared, ones = products.reshape(3, *shape).transpose(1, 2)
+        # Each missing observation has left its ratio on the diagonal.
+        missing = (n - self.data.count[:, None, None]) * self.ratios.log()
+        return Evidence(own, shared, ones, logarithm.reshape(shape).transpose(0, 1) - missing)
+
+    def _where_it_matters(self, lengths: Tensor, longer: list[Evidence]) -> list[Evidence]:
+        # |C| is at least ratio^n, and it only grows as the length falls, for a short kernel is the product of a longer
+        # one and another (Oppenheim's inequality).
+        least = self.data.count[:, None] * self.ratios.log()  # of log |C|, (batch, ratios)
+        best = torch.full_like(self.data.count, torch.inf)
+        if longer:
+            least = longer[0].log_determinant.squeeze(1)
+            best = profiled(Evidence.joined(longer), self.data.count, self.ratios, self.noise_floor)[0].amin((1, 2))
+        rivals, parts = _Rivals(best, least.clone()), []
+        for length in lengths.flip(0):
+            parts.insert(0, self._one_length(self._correlation(length), rivals))
+        return parts
+
+    def _one_length(self, correlation: Tensor, rivals: "_Rivals") -> Evidence:
+        """Evidence that is infinitely bad where it is left out; the rivals learn from it."""
+        found = correlation.new_zeros(4, len(correlation), 1, len(self.ratios))
+        found[3] = torch.inf
+        misfit = self._least_misfit(correlation)
+        for column in reversed(range(len(self.ratios))):
+            members = rivals.beaten_by(misfit[:, column], column)
+            if members.numel():
+                found[:, members, 0, column] = cells = self._cells(correlation[members], members, column)
+                ratio, count = self.ratios[column, None], self.data.count[members]
+                deviance, _, _ = profiled(Evidence(*cells[..., None, None]), count, ratio, self.noise_floor)
+                rivals.learn(members, column, deviance.flatten(), cells[3])
+            if 0 < column < len(self.ratios) - 1:
+                rivals.extrapolate(column, self.data.count, self.ratios.tolist())
+        return Evidence(*found)
+
+    def _cells(self, noisy: Tensor, members: Tensor, column: int) -> Tensor:
+        """All four parts of the evidence of some members at one grid point, (4, members)."""
+        ratio = self.ratios[column]
+        noisy.diagonal(dim1=-2, dim2=-1).add_(ratio)
+        factor = cholesky(noisy)
+        missing = noisy.shape[-1] - self.data.count[members]
+        products = quadratic(whitened(factor, self.data.right[members]))
+        return torch.stack([*products, log_determinant(factor) - missing * ratio.log()])
+
+    def _least_misfit(self, correlation: Tensor) -> Tensor:
+        """The deviance without log |C| at every ratio, or less, (batch, ratios)."""
+        y = self.data.right[..., :1]
+        square = (y * y).sum(1)  # (batch, 1)
+        # Cauchy and Schwarz: y C^-1 y >= (y y)^2 / (y C y), whatever constant is taken off, for y has none left.
+        own = square**2 / ((y * (correlation @ y)).sum(1) + self.ratios * square).clamp_min(TINY_VARIANCE)
+        own, none = own.unsqueeze(1), own.new_zeros(1)
+        least = Evidence(own, none, none + 1, none)
+        return profiled(least, self.data.count, self.ratios, self.noise_floor)[0].squeeze(1)
+
+    def _correlation(self, length: Tensor) -> Tensor:
+        correlation = line_rbf(self.points, self.points, length)
+        if not self.data.mask.all():
+            ones = self.data.right[..., 1]
+            correlation *= ones.unsqueeze(-1) * ones.unsqueeze(-2)
+        return correlation
+
+
+@dataclass(frozen=True)
+class _Rivals:
+    """The lowest deviance so far, (batch,), and lower bounds of log |C| for all lengths to come, (batch, ratios)."""
+
+    best: Tensor
+    least: Tensor
+
+    def beaten_by(self, misfit: Tensor, column: int) -> Tensor:
+        """Members that a grid point with at least this misfit (batch,) may still suit best."""
+        return (misfit + self.least[:, column] < self.best + _ROUNDING).nonzero().squeeze(1)
+
+    def learn(self, members: Tensor, column: int, deviance: Tensor, log_determinant: Tensor) -> None:
+        """What is known now about some members."""
+        self.best[members] = self.best[members].minimum(deviance)
+        self.least[members, column] = log_determinant
+
+    def extrapolate(self, column: int, count: Tensor, ratios: list[float]) -> None:
+        """From this ratio to the next smaller one."""
+        # log |C| is convex in log ratio, and at the highest ratio at most n log(1 + ratio) (Hadamard's inequality).
+        here = self.least[:, column]
+        share = math.log(ratios[column] / ratios[column - 1]) / math.log(ratios[-1] / ratios[column])
+        bound = here - share * (math.log1p(ratios[-1]) * count - here)
+        self.least[:, column - 1] = self.least[:, column - 1].maximum(bound)
