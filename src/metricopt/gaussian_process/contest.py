@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from metricopt.gaussian_process.conditioning import TINY_VARIANCE, cholesky, log_determinant, whitened
+from metricopt.gaussian_process.conditioning import NUMBERS_AT_ONCE, TINY_VARIANCE, cholesky, log_determinant, whitened
 from metricopt.gaussian_process.features import line_rbf
 from metricopt.gaussian_process.fitting import Centred, Evidence, profiled, quadratic
 from metricopt.gaussian_process.systems import SMALL, solved
@@ -76,28 +76,30 @@ class Contest:
 
     def _one_length(self, correlation: Tensor, rivals: "_Rivals") -> Evidence:
         """Evidence that is infinitely bad where it is left out; the rivals learn from it."""
-        found = correlation.new_zeros(4, len(correlation), 1, len(self.ratios))
+        found = correlation.new_zeros(4, len(correlation), len(self.ratios))
         found[3] = torch.inf
-        misfit = self._least_misfit(correlation)
-        for column in reversed(range(len(self.ratios))):
-            members = rivals.beaten_by(misfit[:, column], column)
-            if members.numel():
-                found[:, members, 0, column] = cells = self._cells(correlation[members], members, column)
-                ratio, count = self.ratios[column, None], self.data.count[members]
-                deviance, _, _ = profiled(Evidence(*cells[..., None, None]), count, ratio, self.noise_floor)
-                rivals.learn(members, column, deviance.flatten(), cells[3])
-            if 0 < column < len(self.ratios) - 1:
-                rivals.extrapolate(column, self.data.count, self.ratios.tolist())
-        return Evidence(*found)
+        least = self._least_misfit(correlation)
+        smallest = torch.arange(len(self.ratios), device=least.device) == 0
+        # The smallest ratio last: its determinant is bounded by that of the next.
+        for now in (~smallest, smallest):
+            may_win = (least + rivals.log_determinant < rivals.deviance[:, None] + _ROUNDING) & now
+            for some, column in _parts(may_win.nonzero(), NUMBERS_AT_ONCE // correlation.shape[-1] ** 2):
+                found[:, some, column] = cells = self._cells(correlation.index_select(0, some), some, column)
+                evidence, ratios = Evidence(*cells[..., None, None]), self.ratios[column, None, None]
+                deviance, _, _ = profiled(evidence, self.data.count[some], ratios, self.noise_floor)
+                rivals.learn(some, column, deviance.flatten(), cells[3])
+            rivals.extrapolate(self.data.count, self.ratios.tolist())
+        return Evidence(*found.unsqueeze(2))
 
-    def _cells(self, noisy: Tensor, members: Tensor, column: int) -> Tensor:
-        """All four parts of the evidence of some members at one grid point, (4, members)."""
-        ratio = self.ratios[column]
-        noisy.diagonal(dim1=-2, dim2=-1).add_(ratio)
+    def _cells(self, noisy: Tensor, members: Tensor, columns: Tensor) -> Tensor:
+        """All four parts of the evidence of some members at a ratio each, (4, members)."""
+        ratios = self.ratios[columns]
+        noisy.diagonal(dim1=-2, dim2=-1).add_(ratios[:, None])
         factor = cholesky(noisy)
+        # Each missing observation has left its ratio on the diagonal.
         missing = noisy.shape[-1] - self.data.count[members]
         products = quadratic(whitened(factor, self.data.right[members]))
-        return torch.stack([*products, log_determinant(factor) - missing * ratio.log()])
+        return torch.stack([*products, log_determinant(factor) - missing * ratios.log()])
 
     def _least_misfit(self, correlation: Tensor) -> Tensor:
         """The deviance without log |C| at every ratio, or less, (batch, ratios)."""
@@ -117,26 +119,28 @@ class Contest:
         return correlation
 
 
+def _parts(indices: Tensor, at_once: int) -> list[tuple[Tensor, Tensor]]:
+    """Rows and columns of so many entries (entries, 2) at once; none if there is none."""
+    return [(part[:, 0], part[:, 1]) for part in indices.split(max(1, at_once)) if len(part)]
+
+
 @dataclass(frozen=True)
 class _Rivals:
-    """The lowest deviance so far, (batch,), and lower bounds of log |C| for all lengths to come, (batch, ratios)."""
+    """What a grid point has to beat: changed in place as more is known."""
 
-    best: Tensor
-    least: Tensor
+    deviance: Tensor  # the lowest so far, (batch,)
+    log_determinant: Tensor  # of C, or less, for all lengths to come, (batch, ratios)
 
-    def beaten_by(self, misfit: Tensor, column: int) -> Tensor:
-        """Members that a grid point with at least this misfit (batch,) may still suit best."""
-        return (misfit + self.least[:, column] < self.best + _ROUNDING).nonzero().squeeze(1)
+    def learn(self, members: Tensor, columns: Tensor, deviance: Tensor, log_determinant: Tensor) -> None:
+        """From some grid points that were looked at, (points,) each."""
+        self.deviance.scatter_reduce_(0, members, deviance, "amin")
+        self.log_determinant[members, columns] = log_determinant
 
-    def learn(self, members: Tensor, column: int, deviance: Tensor, log_determinant: Tensor) -> None:
-        """What is known now about some members."""
-        self.best[members] = self.best[members].minimum(deviance)
-        self.least[members, column] = log_determinant
-
-    def extrapolate(self, column: int, count: Tensor, ratios: list[float]) -> None:
-        """From this ratio to the next smaller one."""
-        # log |C| is convex in log ratio, and at the highest ratio at most n log(1 + ratio) (Hadamard's inequality).
-        here = self.least[:, column]
-        share = math.log(ratios[column] / ratios[column - 1]) / math.log(ratios[-1] / ratios[column])
-        bound = here - share * (math.log1p(ratios[-1]) * count - here)
-        self.least[:, column - 1] = self.least[:, column - 1].maximum(bound)
+    def extrapolate(self, count: Tensor, ratios: list[float]) -> None:
+        """To the smallest ratio from the next."""
+        if len(ratios) > 2:
+            # log |C| is convex in log ratio, and at the largest ratio at most n log(1 + ratio) (Hadamard's inequality).
+            known = self.log_determinant[:, 1]
+            share = math.log(ratios[1] / ratios[0]) / math.log(ratios[-1] / ratios[1])
+            bound = known - share * (math.log1p(ratios[-1]) * count - known)
+            self.log_determinant[:, 0] = self.log_determinant[:, 0].maximum(bound)

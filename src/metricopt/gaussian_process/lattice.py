@@ -57,7 +57,7 @@ def smooth(
     data = Centred.of(y, torch.isfinite(y))
     short = sum(expected_rank(length) > _LOW_RANK * y.shape[1] for length in lengths.tolist())
     maps = [features(steps, length) for length in lengths[short:]]
-    long = [_among_weights(some[observed], data, ratios) for some in maps]
+    long = [_among_weights(_rows(some, observed, data.right[..., 1]), data, ratios) for some in maps]
     contest = Contest(observed.double() / steps, data, ratios, noise_floor)
     found, row = most_likely(contest.joined(lengths[:short], long), data, (lengths, ratios), noise_floor=noise_floor)
     mean, variance = _every_step(_Known.of(observed, data, found), steps, maps, row - short)
@@ -67,13 +67,18 @@ def smooth(
 
 def _among_weights(rows: Tensor, data: Centred, ratios: Tensor) -> Evidence:
     """From a system of its weights for every member and ratio, by the matrix inversion lemma."""
-    rows = rows * data.right[..., 1:]  # (batch, n, rank)
     products, logarithm = solved(rows.mT @ rows, rows.mT @ data.right, ratios)
     products = (torch.stack(quadratic(data.right)).unsqueeze(-1) - products) / ratios
     own, shared, ones = products.unsqueeze(2)
     # Each observation beyond the rank has its noise alone.
     beyond = (data.count[:, None] - rows.shape[-1]) * ratios.log()
     return Evidence(own, shared, ones, (logarithm + beyond).unsqueeze(1))
+
+
+def _rows(some: Tensor, observed: Tensor, there: Tensor) -> Tensor:
+    """Features at the observed steps, zero where the observation is missing, (batch, n, rank)."""
+    rows = some.index_select(0, observed.flatten()).view(*observed.shape, -1)
+    return rows.mul_(there.unsqueeze(-1))
 
 
 @dataclass(frozen=True)
@@ -127,7 +132,7 @@ def _from_observations(known: _Known, steps: int) -> tuple[Tensor, Tensor]:
 
 def _from_weights(known: _Known, some: Tensor) -> tuple[Tensor, Tensor]:
     """The same from features (steps, rank) that all members share."""
-    rows = some[known.observed] * known.there.unsqueeze(-1)  # (batch, n, rank)
+    rows = _rows(some, known.observed, known.there)
     root = _root(rows.mT @ rows, known.ratio)
     covariance = root.mT @ root * known.ratio[:, None, None]  # of the weights, (batch, rank, rank)
     weights = root.mT @ (root @ (rows.mT @ known.residual.unsqueeze(-1)))

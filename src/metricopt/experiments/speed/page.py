@@ -32,9 +32,13 @@ _NOTES = """## What limits it
   value network folded into plain layers, small matrices in NumPy and Gram-Schmidt in plain Python gave the present
   ratio. What is left is the fixed cost of some 60 calls. For a convolutional network it disappears.
 - **Interpolation with K = 50, T = 1,000.** scikit-learn takes about 0.8 s for 64 trajectories, so a ratio of 200 leaves
-  4 ms; the triangular systems of the posterior alone, 50 x 50 x 1,000 for each trajectory, take 9 ms. Most of our time
-  are the Cholesky factors of the 20 grid points; single precision saved a quarter of them and was not worth its
-  rounding. scikit-learn's optimizer starts from one point only; with 9 restarts it searches about as widely as a grid.
+  4 ms. Twenty Cholesky factors and the triangular systems of the posterior for each trajectory took ten times that. As
+  all observations are steps of one path, the kernels of the three longer length scales are products of 8 to 29
+  features common to all trajectories; and of the 512 systems of 50 observations for the two shorter ones, bounds on the
+  likelihood leave 130 to be solved. Together that is a sixth of the time. Of what is left, 40% are those 130 systems
+  and the bounds, 30% the systems of 8 to 29 weights, 15% the posterior and 8% the features; about a third is the fixed
+  cost of some 800 operations. Bounds leave out less where costs are all noise. Nothing is kept between two calls.
+  scikit-learn's optimizer starts from one point only; with 9 restarts it searches about as widely as a grid.
 - **Two processes by the clock.** The clock sees who else uses the cores: two processes that only count, timed beside,
   show what the machine had to give. Groups of tasks share nothing but the data, so on free cores two workers nearly
   halve the time, as the line by computing time shows; forking and fresh memory cost a tenth to a fifth.
