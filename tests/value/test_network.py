@@ -1,3 +1,5 @@
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -153,3 +155,34 @@ def test_a_meta_update_moves_every_weight_and_statistic_by_its_rate_towards_the_
         torch.testing.assert_close(after, (1 - rate) * before[name] + rate * mean)
         if rate == 0:
             assert torch.equal(after, before[name])
+
+
+@pytest.mark.parametrize("members", [1, 3])
+@pytest.mark.parametrize("norm", ["batch", "none"])
+@pytest.mark.parametrize("training", [False, True])
+def test_asked_with_arrays_it_answers_as_in_eval_mode_also_after_its_weights_changed(members, norm, training):
+    stack, phi = jiggled(network(members=members, norm=norm)), numbers(6, 5)
+    for seed in range(2):
+        stack.standardise(numbers(30, 5, seed=seed), numbers(30, seed=seed))
+        with torch.no_grad():
+            stack.biases[1].add_(1.0)
+        expected = stack.eval().each(phi).mean(0)
+        found = stack.train(training).on_host(phi.numpy())
+        assert found is not None and stack.training == training
+        torch.testing.assert_close(torch.from_numpy(found), expected.detach(), atol=1e-5, rtol=1e-4)
+
+
+def test_asked_with_arrays_it_declines_where_torch_is_better():
+    assert network(norm="layer").on_host(numbers(6, 5).numpy()) is None
+    assert network().on_host(numbers(1000, 5).numpy()) is None
+
+
+def test_a_copy_that_has_changed_as_often_as_the_original_answers_with_its_own_weights():
+    stack, phi = network().eval(), numbers(6, 5)
+    with torch.no_grad():
+        stack.biases[-1].add_(1.0)
+        before = stack(phi)
+        twin = copy.deepcopy(stack)
+        for _ in range(sum(tensor._version for tensor in (*stack.parameters(), *stack.buffers()))):
+            twin.biases[-1].add_(1.0)
+        assert not torch.allclose(twin(phi), before)

@@ -14,6 +14,8 @@ from torch.optim import Optimizer
 
 from metricopt.errors import FileFormatError, MetricOptWarning
 from metricopt.optim.guided_es import Value, exact_direction, guided_direction, host, like, unit_step
+from metricopt.optim.orthonormal import TINY
+from metricopt.optim.single import OnHost, SinglePhi
 from metricopt.seeding import stream
 
 Combine = Literal["add", "replace"]
@@ -33,7 +35,8 @@ class MetricGuided(Optimizer):
     Args:
         base: Optimizer of the one parameter phi, (dim,) or (population, dim).
         value: Predicted cost of points (n, dim), (n,); lower is better. A module is evaluated in eval mode and on its
-            own device, whatever that of phi; any other function on the device of phi.
+            own device, whatever that of phi; any other function on the device of phi. For a single phi one that is
+            `OnHost` is asked in this way.
         combine: `add` u_t to the loss gradient or `replace` it.
         estimator: `es`, Eq. 4 from `pairs` perturbations, or `exact`, its mean 2 Sigma grad f.
         weight: lambda of Eq. 1, used by `add` only.
@@ -83,6 +86,9 @@ class MetricGuided(Optimizer):
         self.weight, self.pairs, self.sigma = weight, pairs, sigma
         self.generator = stream(seed, "metric_guided")
         self._warned = False
+        self._on_host = value.on_host if isinstance(value, OnHost) else None
+        self._alone = phi.numel() == phi.shape[-1] and phi.dtype in (torch.float32, torch.float64)
+        self._single: SinglePhi | None = None
         self._parts = tuple(value.modules()) if isinstance(value, torch.nn.Module) else ()
         super().__init__(base.param_groups, base.defaults)
         population, dim = (1, *phi.shape)[-2:]
@@ -109,7 +115,6 @@ class MetricGuided(Optimizer):
             raise ValueError("MetricGuided has its one parameter phi; use another optimizer for other parameters")
         super().add_param_group(param_group)
 
-    @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """One step of the base optimizer along the guided gradient; `phi.grad` is left as the loss made it.
 
@@ -119,6 +124,15 @@ class MetricGuided(Optimizer):
         Returns:
             What `closure` returned.
         """
+        if self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks:
+            return Optimizer.profile_hook_step(MetricGuided._step)(self, closure)
+        return self._step(closure)
+
+    # Keeps torch from putting its hooks and its profiler around this step too: around the base's own they are anyway,
+    # and a second time they cost a tenth of what the guidance does.
+    step.hooked = True  # pyright: ignore[reportFunctionMemberAccess]
+
+    def _step(self, closure: Callable[[], Any] | None = None) -> Any:
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -126,7 +140,8 @@ class MetricGuided(Optimizer):
         phi = self._phi
         own_gradient = phi.grad
         gradient = torch.zeros_like(phi) if own_gradient is None else own_gradient
-        phi.grad = self._guided_gradient(phi, gradient)
+        alone = self._alone and self.estimator == "es" and phi.is_cpu
+        phi.grad = (self._guided_single if alone else self._guided_gradient)(phi, gradient)
         try:
             self.base.step()
         finally:
@@ -157,16 +172,45 @@ class MetricGuided(Optimizer):
         for name in ("past_gradients", "mean_square"):
             state[name] = saved[name].to(state[name], copy=True)
         state["steps"] = saved["steps"]
+        self._single = None
 
     def __getstate__(self) -> dict[str, Any]:
         # torch's own keeps groups and state only, so a copy would have no base; a scheduler's wrapper stays behind.
-        return {name: item for name, item in self.__dict__.items() if name != "step"}
+        # What works in the memory of the state is made anew.
+        return {name: item for name, item in self.__dict__.items() if name != "step"} | {"_single": None}
 
     @property
     def _phi(self) -> torch.nn.Parameter:
         return self.param_groups[0]["params"][0]
 
+    def _guided_single(self, phi: Tensor, gradient: Tensor) -> Tensor:
+        """The same as `_guided_gradient` gives for one member, in fewer calls, see `single`."""
+        if self._single is None or self._single.settings != (self.pairs, self.sigma):
+            self._single = SinglePhi(self.state[phi], pairs=self.pairs, sigma=self.sigma)
+        own, point = gradient.numpy(force=True).reshape(-1), phi.detach().numpy().reshape(-1)
+        guided = self._single.direction(self._values, point, own, self.generator)
+        exact = guided.astype(np.float64)
+        square = float(exact.dot(exact))
+        if not math.isfinite(square) and not np.isfinite(exact).all():
+            self._warn(1, 1)
+            return gradient.detach()
+        if self.normalise:
+            guided = (exact / math.sqrt(max(square, TINY))).astype(own.dtype)
+        if self.combine == "add":
+            guided = own + (self.weight * (self._single.root_mean_square if self.normalise else 1.0)) * guided
+        return torch.from_numpy(guided.reshape(phi.shape))
+
+    def _values(self, points: np.ndarray) -> np.ndarray:
+        """The value of points (n, dim) in the processor's memory."""
+        values = None if self._on_host is None else self._on_host(points)
+        if values is not None:
+            return values
+        with torch.no_grad(), _evaluating(self._parts):
+            return host(self._value_at(torch.from_numpy(points)))
+
+    @torch.no_grad()
     def _guided_gradient(self, phi: Tensor, gradient: Tensor) -> Tensor:
+        self._single = None  # it has its own copy of the past gradients
         rows, gradients = phi.reshape(-1, phi.shape[-1]), gradient.reshape(-1, phi.shape[-1])  # (population, dim)
         self._remember(gradients)
         direction = self._direction(rows.detach())

@@ -95,7 +95,7 @@ def _perturbations(
     dtype = torch.float64 if basis.dtype == np.float64 else torch.float32
     noise = torch.randn(population, pairs, dim + memory, generator=generator, dtype=dtype, device=generator.device)
     noise = host(noise)
-    weights = [[(sigma * math.sqrt(w),) for w in _variances(dim, rank)] for rank in range(memory + 1)]
+    weights = [[(sigma * math.sqrt(w),) for w in variances(dim, rank)] for rank in range(memory + 1)]
     scale = np.array(weights, dtype=basis.dtype)[ranks]  # (population, 2, 1)
     within = noise[..., dim:] * scale[:, 1:]
     return noise[..., :dim] * scale[:, :1] + within @ basis.swapaxes(1, 2)
@@ -200,15 +200,20 @@ def unit_step(direction: Rows) -> Rows:
     return like(direction, rows / np.sqrt(np.maximum(squares, TINY)))
 
 
-def _variances(dim: int, rank: float) -> tuple[float, float]:
-    """Weights of I and of U U^T in Eq. 3: halves of 1/dim and of 1/rank; without a subspace all is left to I."""
+def variances(dim: int, rank: float) -> tuple[float, float]:
+    """Weights of I and of U U^T in Eq. 3: halves of 1/dim and of 1/rank; without a subspace all is left to I.
+
+    Example:
+        >>> variances(4, 2), variances(4, 0)
+        ((0.125, 0.25), (0.25, 0.0))
+    """
     return (0.5 / dim, 0.5 / rank) if rank else (1.0 / dim, 0.0)
 
 
 def _weights(basis: Tensor) -> tuple[Tensor, Tensor]:
     """The same for each member of a basis, (population, 1, 1) each."""
     ranks = basis.detach().square().sum((1, 2)).round().tolist()  # columns have length 1 or 0
-    both = torch.tensor([_variances(basis.shape[1], rank) for rank in ranks], dtype=basis.dtype, device=basis.device)
+    both = torch.tensor([variances(basis.shape[1], rank) for rank in ranks], dtype=basis.dtype, device=basis.device)
     return both[:, :1, None], both[:, 1:, None]
 
 

@@ -6,7 +6,6 @@ arithmetic, and many at once in NumPy: the same steps, chosen by measurement.
 """
 
 import math
-from operator import mul
 
 import numpy as np
 
@@ -35,32 +34,45 @@ def combinations_of_few(grams: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         >>> combinations_of_few(np.zeros((1, 2, 2)))[1].tolist()
         [0]
     """
-    found = [_of_one(gram) for gram in grams.tolist()]
+    found = [combinations_of_one(gram) for gram in grams.tolist()]
     nothing = [0.0] * grams.shape[1]
     padded = [[*some, *[nothing] * (grams.shape[1] - len(some))] for some in found]
     return np.array(padded), np.array([len(some) for some in found])
 
 
-def _of_one(gram: list[list[float]]) -> list[list[float]]:
-    size = range(len(gram))
-    lengths = [math.sqrt(max(gram[i][i], TINY)) for i in size]
-    unit = [[gram[i][j] / (lengths[i] * lengths[j]) for j in size] for i in size]
-    left = [unit[i][i] for i in size]  # squared distances of the unit vectors from the span
-    combinations: list[list[float]] = []
-    for _ in size:
-        pick = max(size, key=left.__getitem__)
-        if left[pick] <= SMALLEST_SINGULAR_VALUE**2:
+def combinations_of_one(rows: list[list[float]]) -> list[list[float]]:
+    """As many rows of coefficients as the rank of one matrix of inner products, which is used up.
+
+    Example:
+        >>> combinations_of_one([[4.0, 0.0], [0.0, 0.0]])
+        [[0.5, 0.0]]
+    """
+    # By elimination: row i begins with the products of what is left of vector i with all others and ends with the
+    # coefficients of which it is made. Plain loops: the calls that comprehensions make would take half of the time.
+    size, squares = len(rows), []
+    for i, row in enumerate(rows):
+        length = math.sqrt(max(row[i], TINY))
+        squares.append(length * length)
+        row += [0.0] * size
+        row[size + i] = 1.0
+    waiting, found = list(range(size)), []
+    while waiting:
+        pick, farthest = -1, SMALLEST_SINGULAR_VALUE**2
+        for i in waiting:
+            distance = rows[i][i] / squares[i]  # of the unit vector from the span, squared
+            if distance > farthest:
+                pick, farthest = i, distance
+        if pick < 0:
             break
-        combination = [float(i == pick) for i in size]
-        for earlier in combinations:
-            share = sum(map(mul, earlier, unit[pick]))
-            combination = [mine - share * its for mine, its in zip(combination, earlier, strict=True)]
-        scale = 1 / math.sqrt(left[pick])
-        combination = [scale * entry for entry in combination]
-        combinations.append(combination)
-        for i in size:
-            left[i] -= sum(map(mul, combination, unit[i])) ** 2
-    return [[entry / length for entry, length in zip(some, lengths, strict=True)] for some in combinations]
+        waiting.remove(pick)
+        chosen = rows[pick]
+        for i in waiting:
+            row, share = rows[i], rows[i][pick] / chosen[pick]
+            for j, entry in enumerate(chosen):
+                row[j] -= share * entry
+        length = math.sqrt(chosen[pick])
+        found.append([entry / length for entry in chosen[size:]])
+    return found
 
 
 def combinations_of_many(grams: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

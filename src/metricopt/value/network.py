@@ -6,6 +6,7 @@ copies. All three are the same batched matrix products.
 
 import math
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 Norm = Literal["batch", "layer", "none"]
 
 _FEW = 64
+_version = attrgetter("_version")
 
 
 class Folded:
@@ -37,29 +39,36 @@ class Folded:
     ) -> None:
         self.centre, self.weights, self.biases = centre, weights, biases
         self.trainable = any(tensor.requires_grad for tensor in sources)
-        self._sources = [(tensor, tensor._version) for tensor in sources]
+        self._sources, self._versions = sources, sum(map(_version, sources))
         self._alone = len(weights[0]) == 1
         self._flat = [(w[0], b[0, 0]) for w, b in zip(weights[:-1], biases[:-1], strict=True)]
         self._on_cpu = centre.device.type == "cpu"
-        self._arrays = _homogeneous(weights, biases) if self._on_cpu else []
+        self._arrays = self._as_arrays() if self._on_cpu else []
+
+    def _as_arrays(self) -> list[np.ndarray]:
+        """The centre, weights and biases of the first layer, and each later layer as one matrix."""
+        first, *later = _homogeneous(self.weights, self.biases)
+        arrays = [first[:, :-1], first[:, -1:], *later]
+        return [self.centre.numpy(), *([array[0] for array in arrays] if self._alone else arrays)]
 
     def is_current(self) -> bool:
         """Whether nothing has changed since the weights were made (through `.data`, which torch does not see)."""
-        return all(tensor._version == version for tensor, version in self._sources)
+        return sum(map(_version, self._sources)) == self._versions  # each can only grow
 
-    def few(self, phi: Tensor) -> Tensor | None:
-        """Mean over the members, (n,), of a few phi (n, dim) without a graph; None if that is not the case.
+    def few(self, points: np.ndarray) -> np.ndarray | None:
+        """Mean over the members, (n,), of a few points (n, dim); None if they are many or the network is elsewhere.
 
         In NumPy: for the handful of points of each finetuning step torch takes three times as long.
         """
-        if not self._on_cpu or phi.dim() != 2 or len(phi) > _FEW or (torch.is_grad_enabled() and phi.requires_grad):
+        if not self._on_cpu or len(points) > _FEW:
             return None
-        weight = self._arrays[0]
-        h = (phi.detach().numpy() - self.centre.numpy()) @ weight[..., :-1, :]  # (members, n, width + 1)
-        h += weight[..., -1:, :]
-        for weight in self._arrays[1:]:
-            h = np.maximum(h, 0.0, out=h) @ weight
-        return torch.from_numpy(h[0, :, 0] if self._alone else h[..., 0].mean(0))
+        product = np.dot if self._alone else np.matmul
+        centre, weight, bias, *later = self._arrays
+        h = product(points - centre, weight)  # (members, n, width + 1), or of the only one
+        h += bias
+        for weight in later:
+            h = product(np.maximum(h, 0.0, out=h), weight)
+        return h[:, 0] if self._alone else h[..., 0].mean(0)
 
     def embed(self, phi: Tensor) -> Tensor:
         """Penultimate features, (members, n, width), of phi (n, dim) or (members, n, dim)."""
@@ -170,14 +179,23 @@ class ValueNetwork(nn.Module):
 
     def forward(self, phi: Tensor) -> Tensor:
         """Predicted cost, (n,), of phi (n, dim)."""
-        folded = self._fold()
-        few = None if folded is None else folded.few(phi)
-        return self.each(phi).mean(0) if few is None else few
+        without_graph = phi.dim() == 2 and not (torch.is_grad_enabled() and phi.requires_grad)
+        folded = self._fold() if without_graph and phi.device.type == "cpu" else None
+        few = None if folded is None else folded.few(phi.detach().numpy())
+        return self.each(phi).mean(0) if few is None else torch.from_numpy(few)
+
+    def on_host(self, points: np.ndarray) -> np.ndarray | None:
+        """Predicted cost in eval mode, whatever the present mode, of a few points (n, dim); None if it needs torch."""
+        return None if self.norm == "layer" else self._plain_layers().few(points)
 
     def cautious(self, phi: Tensor, kappa: float = 1.0) -> Tensor:
         """Predicted cost plus `kappa` times the members' disagreement, (n,): high where nobody has looked."""
         each = self.each(phi)
         return each.mean(0) + kappa * each.std(0, correction=0)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The versions of tensors begin anew in a copy: it could not tell when its plain layers are out of date.
+        return {**self.__dict__, "_folded": None}
 
     def _apply(self, *arguments: Any, **options: Any) -> Self:
         self._folded = None  # tensors are about to be replaced, on another device perhaps
@@ -187,10 +205,13 @@ class ValueNetwork(nn.Module):
         """The network in eval mode as plain layers, unless its own gradient is wanted or its norm depends on rows."""
         if self.training or self.norm == "layer":
             return None
-        folded = self._folded
-        if folded is None or not folded.is_current():
-            folded = self._folded = self._as_plain_layers()
+        folded = self._plain_layers()
         return None if folded.trainable and torch.is_grad_enabled() else folded
+
+    def _plain_layers(self) -> Folded:
+        if self._folded is None or not self._folded.is_current():
+            self._folded = self._as_plain_layers()
+        return self._folded
 
     @torch.no_grad()
     def _as_plain_layers(self) -> Folded:
