@@ -80,16 +80,16 @@ def test_a_population_gets_what_the_general_process_tells_on_long_and_short_path
 
 
 def test_the_same_step_may_be_observed_twice():
-    observed, y = paths(6, 30, 100, seed=0)
+    observed, y = paths(12, 30, 100, seed=0)
     observed[:, 1] = observed[:, 0]
     agree(observed, y, 100)
 
 
 @pytest.mark.parametrize("n", [3, 10, 25, 50])
 def test_constant_observations_stay_constant(n):
-    observed, _ = paths(4, n, 200, seed=0)
+    observed, _ = paths(12, n, 200, seed=0)
     grid = {"length_scales": lengths(n), "noise_ratios": RATIOS}
-    known, _ = smooth(observed, torch.full((4, n), 0.25), steps=200, **grid)
+    known, _ = smooth(observed, torch.full((12, n), 0.25), steps=200, **grid)
     torch.testing.assert_close(known.mean, torch.full_like(known.mean, 0.25), rtol=0, atol=1e-7)
     assert bool((known.std < 1e-5).all())
 

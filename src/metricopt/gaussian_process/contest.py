@@ -46,7 +46,7 @@ class Contest:
         """Evidence on these lengths, from short to long, and on all longer ones, for which it is known."""
         if not len(lengths):
             return Evidence.joined(longer)
-        if self.points.shape[1] <= SMALL:
+        if not longer or self.points.shape[1] <= SMALL:
             return Evidence.joined([self._everywhere(lengths), *longer])
         return Evidence.joined([*self._where_it_matters(lengths, longer), *longer])
 
@@ -62,14 +62,9 @@ class Contest:
         return Evidence(own, shared, ones, logarithm.reshape(shape).transpose(0, 1) - missing)
 
     def _where_it_matters(self, lengths: Tensor, longer: list[Evidence]) -> list[Evidence]:
-        # |C| is at least ratio^n, and it only grows as the length falls, for a short kernel is the product of a longer
-        # one and another (Oppenheim's inequality).
-        least = self.data.count[:, None] * self.ratios.log()  # of log |C|, (batch, ratios)
-        best = torch.full_like(self.data.count, torch.inf)
-        if longer:
-            least = longer[0].log_determinant.squeeze(1)
-            best = profiled(Evidence.joined(longer), self.data.count, self.ratios, self.noise_floor)[0].amin((1, 2))
-        rivals, parts = _Rivals(best, least.clone()), []
+        best = profiled(Evidence.joined(longer), self.data.count, self.ratios, self.noise_floor)[0].amin((1, 2))
+        # |C| only grows as the length falls: a short kernel is the product of a longer one and another (Oppenheim).
+        rivals, parts = _Rivals(best, longer[0].log_determinant.squeeze(1).clone()), []
         for length in lengths.flip(0):
             parts.insert(0, self._one_length(self._correlation(length), rivals))
         return parts

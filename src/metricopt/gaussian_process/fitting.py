@@ -107,6 +107,8 @@ class Evidence:
     @classmethod
     def joined(cls, parts: "list[Evidence]") -> "Evidence":
         """Evidence on all the lengths of the parts."""
+        if len(parts) == 1:
+            return parts[0]
         rows = [(part.own, part.shared, part.ones, part.log_determinant) for part in parts]
         return cls(*(torch.cat(some, 1) for some in zip(*rows, strict=True)))
 

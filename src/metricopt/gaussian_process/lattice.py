@@ -25,6 +25,8 @@ from metricopt.gaussian_process.systems import solved
 
 # Of the number of observations: a rank above it saves less than finding the features costs.
 _LOW_RANK = 0.7
+# Members from which on features that all of them share pay.
+_POPULATION = 8
 
 
 def smooth(
@@ -55,7 +57,8 @@ def smooth(
     """
     lengths, ratios = length_scales.double(), noise_ratios.double()
     data = Centred.of(y, torch.isfinite(y))
-    short = sum(expected_rank(length) > _LOW_RANK * y.shape[1] for length in lengths.tolist())
+    few = len(y) < _POPULATION
+    short = sum(few or expected_rank(length) > _LOW_RANK * y.shape[1] for length in lengths.tolist())
     maps = [features(steps, length) for length in lengths[short:]]
     long = [_among_weights(_rows(some, observed, data.right[..., 1]), data, ratios) for some in maps]
     contest = Contest(observed.double() / steps, data, ratios, noise_floor)
@@ -104,6 +107,9 @@ class _Known:
 
 def _every_step(known: _Known, steps: int, maps: list[Tensor], row: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and variance at every step, (batch, steps) each, from the features that each member's row names, if any."""
+    at_once = max(1, NUMBERS_AT_ONCE // (known.observed.shape[1] * steps))
+    if not maps and len(row) <= at_once:
+        return _from_observations(known, steps)
     mean, variance = known.residual.new_empty(2, len(row), steps)
     left = torch.ones_like(row, dtype=torch.bool)
     for index, some in enumerate(maps):
@@ -112,7 +118,6 @@ def _every_step(known: _Known, steps: int, maps: list[Tensor], row: Tensor) -> t
         if members.numel() * known.observed.shape[1] > some.shape[1] ** 2:
             mean[members], variance[members] = _from_weights(known.rows(members), some)
             left[members] = False
-    at_once = max(1, NUMBERS_AT_ONCE // (known.observed.shape[1] * steps))
     for members in left.nonzero().squeeze(1).split(at_once) if left.any() else ():
         mean[members], variance[members] = _from_observations(known.rows(members), steps)
     return mean, variance
@@ -127,7 +132,7 @@ def _from_observations(known: _Known, steps: int) -> tuple[Tensor, Tensor]:
     weights = (root @ known.residual.unsqueeze(-1)).mT @ root  # (batch, 1, n)
     cross = line_rbf(points, every.expand(len(points), -1), known.length_scale)
     told = torch.cat([root, weights], 1) @ cross  # (batch, n + 1, steps)
-    return told[:, -1].clone(), 1 - told[:, :-1].square_().sum(1)
+    return told[:, -1], 1 - told[:, :-1].square_().sum(1)
 
 
 def _from_weights(known: _Known, some: Tensor) -> tuple[Tensor, Tensor]:
