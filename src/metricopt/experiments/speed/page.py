@@ -29,13 +29,13 @@ _NOTES = """## What limits it
 - **Guidance of a very small network.** A plain step of the MLP takes about a millisecond, so a bound of 1.15 leaves
   0.15 ms for Eqs. 3 and 4. Repeated alone, the guidance of a step takes about 0.07 ms. But between two steps the
   network's own work fills the processor's caches, and the first call of any function then costs several times as
-  much: the optimizer's step, 0.02 ms when repeated, takes 0.09 ms there and the guidance about 0.18 ms. Another 0.03
+  much: the optimizer's step, 0.02 ms when repeated, takes 0.09 ms there and the guidance about 0.19 ms. Another 0.03
   to 0.05 ms go to the forward and backward pass that follow, which in turn find the caches full of the guidance. It
-  began as some 130 small torch operations and 0.9 ms; the value network folded into plain layers, small matrices in
-  NumPy, Gram-Schmidt in plain Python, one function for a single phi and no second set of torch's hooks gave the
-  present ratio. What is left are some 40 calls of NumPy and torch. Rounding the mean square of the gradients
-  differently would save 0.015 ms and change every path from its last digit on; the same network in torch takes 0.03
-  ms more. For a convolutional network all of it disappears.
+  began as some 130 small torch operations and 0.9 ms a step; the value network folded into plain layers, small
+  matrices in NumPy, Gram-Schmidt in plain Python, one function for a single phi and no second set of torch's hooks
+  gave the present ratio. What is left are some 50 calls, a dozen of them torch's. Rounding the mean square of the
+  gradients differently would save 0.015 ms and change every path from its last digit on; the same network in torch
+  takes 0.03 ms more. For a convolutional network all of it disappears.
 - **Interpolation with K = 50, T = 1,000.** scikit-learn takes about 0.8 s for 64 trajectories, so a ratio of 200 leaves
   4 ms. Twenty Cholesky factors and the triangular systems of the posterior for each trajectory took ten times that. As
   all observations are steps of one path, the kernels of the three longer length scales are products of 8 to 29
