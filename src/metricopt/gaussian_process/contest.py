@@ -52,9 +52,14 @@ class Contest:
 
     def _everywhere(self, lengths: Tensor) -> Evidence:
         batch, n = self.points.shape
-        products, logarithm = solved(
-            self._correlation(lengths[:, None]).flatten(0, 1), self.data.right.repeat(len(lengths), 1, 1), self.ratios
-        )
+        # The systems last, as they are eliminated.
+        points, there = self.points.mT.contiguous(), self.data.right[..., 1].mT
+        apart = (points[:, None] - points).square_().unsqueeze(2)  # (n, n, 1, batch)
+        correlation = (apart * (-0.5 / lengths.square())[:, None]).clamp_min_(-50).exp_()  # (n, n, lengths, batch)
+        if not self.data.mask.all():
+            correlation *= (there[:, None] * there).unsqueeze(2)
+        right = self.data.right.repeat(len(lengths), 1, 1)
+        products, logarithm = solved(correlation.flatten(2).permute(2, 0, 1), right, self.ratios)
         shape = (len(lengths), batch, len(self.ratios))
         own, shared, ones = products.reshape(3, *shape).transpose(1, 2)
         # Each missing observation has left its ratio on the diagonal.

@@ -36,6 +36,27 @@ def features(steps: int, length_scale: Tensor) -> Tensor:
     return line_rbf(every[:steps] / steps, near, length_scale) @ (vectors[:, -rank:] * values[-rank:].rsqrt())
 
 
+def with_every_step(observed: Tensor, steps: int, length_scales: Tensor, row: Tensor) -> Tensor:
+    """Correlations (batch, n, steps) of observed steps (batch, n) with all steps.
+
+    Args:
+        observed: The steps.
+        steps: Number of all steps.
+        length_scales: Those in use, (lengths,).
+        row: Index of each member's among them, (batch,).
+
+    Example:
+        >>> some = with_every_step(torch.tensor([[3]]), 10, torch.tensor([0.1, 0.5]), torch.tensor([1]))
+        >>> some.shape, round(some[0, 0, 8].log().item(), 9)
+        (torch.Size([1, 1, 10]), -0.5)
+    """
+    apart = torch.arange(1 - steps, steps, dtype=torch.float64, device=row.device) / steps
+    table = line_rbf(apart.new_zeros(1), apart, length_scales).squeeze(1)  # (lengths, 2 * steps - 1)
+    # Each step's correlations are a window of the table, so that only the table has to be computed.
+    starts = row[:, None] * table.shape[1] + (steps - 1 - observed)
+    return table.flatten().unfold(0, steps, 1).index_select(0, starts.flatten()).view(*observed.shape, steps)
+
+
 def line_rbf(a: Tensor, b: Tensor, length_scale: Tensor) -> Tensor:
     """Correlations (..., n, m) of numbers (..., n) and (..., m) for length scales (...,).
 

@@ -19,7 +19,7 @@ from metricopt.gaussian_process.conditioning import (
     whitened,
 )
 from metricopt.gaussian_process.contest import Contest
-from metricopt.gaussian_process.features import expected_rank, features, line_rbf
+from metricopt.gaussian_process.features import expected_rank, features, with_every_step
 from metricopt.gaussian_process.fitting import Centred, Evidence, most_likely, quadratic
 from metricopt.gaussian_process.systems import solved
 
@@ -63,7 +63,7 @@ def smooth(
     long = [_among_weights(_rows(some, observed, data.right[..., 1]), data, ratios) for some in maps]
     contest = Contest(observed.double() / steps, data, ratios, noise_floor)
     found, row = most_likely(contest.joined(lengths[:short], long), data, (lengths, ratios), noise_floor=noise_floor)
-    mean, variance = _every_step(_Known.of(observed, data, found), steps, maps, row - short)
+    mean, variance = _every_step(_Known.of(observed, data, found, row), lengths, steps, [None] * short + maps)
     std = (variance.clamp_min_(TINY_VARIANCE) * found.signal_variance[:, None]).sqrt_()
     return Posterior(mean + found.mean[:, None], std), found
 
@@ -92,45 +92,44 @@ class _Known:
     there: Tensor  # 1 for an observation, 0 for a missing one, (batch, n)
     residual: Tensor  # (batch, n)
     ratio: Tensor  # (batch,)
-    length_scale: Tensor  # (batch,)
+    row: Tensor  # of the length scale, (batch,)
 
     @classmethod
-    def of(cls, observed: Tensor, data: Centred, found: Hyperparameters) -> "_Known":
+    def of(cls, observed: Tensor, data: Centred, found: Hyperparameters, row: Tensor) -> "_Known":
         centred, there = data.right.unbind(-1)
         residual = centred + (data.centre - found.mean)[:, None] * there
-        return cls(observed, there, residual, found.noise_variance / found.signal_variance, found.length_scale)
+        return cls(observed, there, residual, found.noise_variance / found.signal_variance, row)
 
     def rows(self, members: Tensor) -> "_Known":
-        parts = (self.observed, self.there, self.residual, self.ratio, self.length_scale)
+        parts = (self.observed, self.there, self.residual, self.ratio, self.row)
         return _Known(*(part[members] for part in parts))
 
 
-def _every_step(known: _Known, steps: int, maps: list[Tensor], row: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and variance at every step, (batch, steps) each, from the features that each member's row names, if any."""
+def _every_step(known: _Known, lengths: Tensor, steps: int, maps: list[Tensor | None]) -> tuple[Tensor, Tensor]:
+    """Mean and variance at every step, (batch, steps) each, from the features of a member's length scale, if any."""
     at_once = max(1, NUMBERS_AT_ONCE // (known.observed.shape[1] * steps))
-    if not maps and len(row) <= at_once:
-        return _from_observations(known, steps)
-    mean, variance = known.residual.new_empty(2, len(row), steps)
-    left = torch.ones_like(row, dtype=torch.bool)
+    left = torch.ones_like(known.row, dtype=torch.bool)
+    if len(left) <= at_once and maps[-1] is None:
+        return _from_observations(known, lengths, steps)
+    mean, variance = known.residual.new_empty(2, len(left), steps)
     for index, some in enumerate(maps):
-        members = (row == index).nonzero().squeeze(1)
-        # Few of them pay less for their own kernels than for all pairs of features.
-        if members.numel() * known.observed.shape[1] > some.shape[1] ** 2:
+        # Few members pay less for their own kernels than for all pairs of features.
+        members = (known.row == index).nonzero().squeeze(1)
+        if some is not None and members.numel() * known.observed.shape[1] > some.shape[1] ** 2:
             mean[members], variance[members] = _from_weights(known.rows(members), some)
             left[members] = False
     for members in left.nonzero().squeeze(1).split(at_once) if left.any() else ():
-        mean[members], variance[members] = _from_observations(known.rows(members), steps)
+        mean[members], variance[members] = _from_observations(known.rows(members), lengths, steps)
     return mean, variance
 
 
-def _from_observations(known: _Known, steps: int) -> tuple[Tensor, Tensor]:
+def _from_observations(known: _Known, lengths: Tensor, steps: int) -> tuple[Tensor, Tensor]:
     """The same from each member's own kernels."""
-    points = known.observed.double() / steps
-    every = torch.arange(steps, dtype=torch.float64, device=points.device) / steps
     there = known.there.unsqueeze(-1)
-    root = _root(line_rbf(points, points, known.length_scale) * there * there.mT, known.ratio) * there.mT
+    cross = with_every_step(known.observed, steps, lengths, known.row)  # (batch, n, steps)
+    among = cross.gather(2, known.observed.unsqueeze(1).expand(-1, known.observed.shape[1], -1))
+    root = _root(among * there * there.mT, known.ratio) * there.mT
     weights = (root @ known.residual.unsqueeze(-1)).mT @ root  # (batch, 1, n)
-    cross = line_rbf(points, every.expand(len(points), -1), known.length_scale)
     told = torch.cat([root, weights], 1) @ cross  # (batch, n + 1, steps)
     return told[:, -1], 1 - told[:, :-1].square_().sum(1)
 
