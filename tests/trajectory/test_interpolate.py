@@ -36,6 +36,14 @@ def test_labels_are_float32_and_shaped_like_the_path():
     assert labelled.mean.dtype == labelled.std.dtype == torch.float32
 
 
+@pytest.mark.parametrize("uncertainty", [True, False])
+def test_labels_can_be_targets_of_a_loss_that_is_differentiated(uncertainty):
+    labelled = interpolate(decaying([0, 20, 49]), uncertainty=uncertainty)
+    value = torch.ones(1, STEPS, requires_grad=True)
+    (value * labelled.mean / labelled.std).sum().backward()
+    torch.testing.assert_close(value.grad, labelled.mean / labelled.std)
+
+
 def test_uncertainty_grows_with_the_distance_from_observations():
     std = interpolate(decaying([0, 5, 10, 44, 49])).std[0]
     assert std[27] > std[15] > std[5]

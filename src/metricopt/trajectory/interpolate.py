@@ -55,6 +55,7 @@ def interpolate(
 
 
 @INTERPOLATIONS.add("gp")
+@torch.inference_mode()  # hundreds of small operations, each of them faster where none can be differentiated
 def _gaussian_process(trajectory: Trajectory) -> tuple[Tensor, Tensor]:
     steps, observations = trajectory.phi.shape[1], trajectory.observed_steps.shape[1]
     device = trajectory.costs.device
