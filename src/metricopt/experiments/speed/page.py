@@ -41,7 +41,7 @@ _NOTES = """## What limits it
   all observations are steps of one path, the kernels of the three longer length scales are products of 8 to 29
   features common to all trajectories; and of the 512 systems of 50 observations for the two shorter ones, bounds on the
   likelihood leave 130 to be solved. Together that is a sixth of the time. Of what is left, 40% are those 130 systems
-  and the bounds, 30% the systems of 8 to 29 weights, 15% the posterior and 8% the features; about a third is the fixed
+  and the bounds, 25% the systems of 8 to 29 weights, 15% the posterior and 8% the features; about a third is the fixed
   cost of some 800 operations. Bounds leave out less where costs are all noise. Nothing is kept between two calls.
   With K = 10, T = 200 about half of the time is the fixed cost of 170 operations, and right after scikit-learn, which
   leaves the processor's memory full of its own, each takes 1.4 times as long as repeated alone.
