@@ -19,6 +19,7 @@ LAYERS = (
     ("progress", "constraint", "border"),
     ("asking", "live"),
     ("prefix_cache",),
+    ("views",),
     ("task", "scalars", "fisher"),
     ("loss_groups",),
     ("supervised",),

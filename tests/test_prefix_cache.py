@@ -38,13 +38,13 @@ def losses(some, steps=12):
     return torch.stack([some.loss(phi, next(batches)) for _ in range(steps)])
 
 
-def test_losses_directions_responses_and_costs_are_the_same_with_and_without_cache():
+def test_losses_directions_outputs_and_costs_are_the_same_with_and_without_cache():
     cached, plain = task(), task(cache=0)
     phi = numbers(5, cached.dim, seed=5)
     torch.testing.assert_close(losses(cached), losses(plain))
     assert cached.cache.holds(DATA) and not plain.cache.holds(DATA)
     torch.testing.assert_close(cached.directions(phi[0]), plain.directions(phi[0]))
-    torch.testing.assert_close(cached.responses(phi, rows=7), plain.responses(phi, rows=7))
+    torch.testing.assert_close(cached.shown(phi, rows=7), plain.shown(phi, rows=7))
     torch.testing.assert_close(cached.search_outputs(phi), plain.search_outputs(phi))
     torch.testing.assert_close(cached.costs(phi), plain.costs(phi))
 

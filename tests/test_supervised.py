@@ -315,7 +315,7 @@ def test_targets_that_are_no_classes_are_followed_plainly():
 def test_squared_distances_of_responses_are_mean_hellinger_distances_of_the_predictions():
     task = make()
     phi = population(task, size=2)
-    a, b = task.responses(phi, rows=20)
+    a, b = task.responses(task.shown(phi, rows=20))
     # At most 20 of the 90 rows, evenly spread: sorted data would show one class only at their beginning.
     p, q = task.outputs(phi, SEARCH.inputs[::5]).double().softmax(-1).tolist()
     rows = [

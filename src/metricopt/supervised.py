@@ -23,6 +23,7 @@ from metricopt.metrics.metric import Answer
 from metricopt.prefix_cache import DEFAULT_MEMORY, PrefixCache
 from metricopt.registry import one_of
 from metricopt.task import Loss, Task
+from metricopt.views import View, views_of
 
 Augment = Callable[[Tensor, torch.Generator], Tensor]
 # Inputs, or the activations that stand for them, and targets: one batch a member.
@@ -30,6 +31,9 @@ Batch = tuple[Tensor | Crossing, Tensor]
 
 # Rows of predictions, of all members together, that metrics are given at once.
 _ROWS_IN_MEMORY = 2**22
+# What is shown of one phi has about so many numbers, from so many rows at least.
+_FEATURES, _LEAST_ROWS = 20_000, 100
+_REMEMBERED = 4  # phi with their costs on resamples
 
 
 class SupervisedTask(Task):
@@ -94,7 +98,7 @@ class SupervisedTask(Task):
         self.labels_visible = labels_visible
         self.keep = tuple(keep)
         self._margins: list[float] | None = None
-        self._reference: tuple[Tensor, Tensor] | None = None
+        self._resamples: dict[tuple[bytes, int], Tensor] = {}
         self.dim = model.dim
         self.augment = augment
         self._room = cache
@@ -261,16 +265,30 @@ class SupervisedTask(Task):
         # Group by group, so that each row goes backward once and not once for every group.
         return torch.stack([loss_gradient(self.cache, self.loss_function, phi, rows) for rows in groups])
 
-    def responses(self, phi: Tensor, *, rows: int) -> Tensor:
-        """What the metric is shown on at most `rows` search inputs, scaled so that distances mean something.
+    def shown(self, phi: Tensor, *, rows: int) -> Tensor:
+        """Outputs on evenly spread rows of the search data, (population, n, columns); fewer rows of many columns."""
+        columns = max(1, self._columns)
+        rows = min(rows, max(_LEAST_ROWS, _FEATURES // columns))
+        outputs = self.search_outputs(phi, every=math.ceil(len(self.search) / rows)).to(phi)
+        return outputs.reshape(*outputs.shape[:2], -1)
 
-        Squared differences are Fisher distances between probabilities; a metric that is shown raw outputs may well see
-        what no probability tells, such as a shift of all logits of a row.
+    @cached_property
+    def _columns(self) -> int:
+        first = self.search_outputs(torch.zeros(1, self.dim), every=len(self.search))
+        return first.numel() // first.shape[1]
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """Ways in which the metric may look at the outputs, by what it is given of them."""
+        return views_of(self.metric.on)
+
+    def responses(self, outputs: Tensor) -> Tensor:
+        """Outputs scaled so that squared differences are Fisher distances between probabilities.
+
+        A metric that is shown raw outputs may well see what no probability tells, such as a shift of all logits of a
+        row: for it they are only divided by their spread.
         """
-        # Evenly spread rows, as in `directions`.
-        outputs = self.search_outputs(phi, every=math.ceil(len(self.search) / rows))
-        raw = self.metric.on in ("embeddings", "logits") and outputs.dim() > 2 and outputs.shape[-1] > 2
-        return fisher_features(outputs, raw=raw).to(phi)
+        return fisher_features(outputs, raw=self.metric.on in ("embeddings", "logits") and outputs.shape[-1] > 2)
 
     @property
     def shift_coordinates(self) -> Tensor:
@@ -290,14 +308,20 @@ class SupervisedTask(Task):
     def doubt(self, phi: Tensor, other: Tensor, *, resamples: int = 24) -> float:
         """Paired bootstrap standard error of the difference of two costs over the rows of the search data."""
         if self.metric.costly:
-            changed = self.responses(phi[None], rows=1000) - self.responses(other[None], rows=1000)
-            return float(changed.norm()) / math.sqrt(len(self.search))
-        known = self._reference
-        if known is None or len(known[1]) != resamples or not torch.equal(known[0], other):
-            known = self._reference = (other.clone(), self._resampled(other, resamples))
-        difference = self._resampled(phi, resamples) - known[1]
+            one, two = self.responses(self.shown(torch.stack([phi, other]), rows=1000))
+            return float((one - two).norm()) / math.sqrt(len(self.search))
+        difference = self._remembered(phi, resamples) - self._remembered(other, resamples)
         answered = difference[~difference.isnan()]
         return float(answered.std()) if len(answered) > 1 else math.inf
+
+    def _remembered(self, phi: Tensor, resamples: int) -> Tensor:
+        """`_resampled`, of the last few phi asked about for nothing: the same ones are compared again and again."""
+        key = (phi.numpy().tobytes(), resamples)
+        costs = self._resamples.pop(key, None)
+        self._resamples[key] = self._resampled(phi, resamples) if costs is None else costs
+        if len(self._resamples) > _REMEMBERED:
+            del self._resamples[next(iter(self._resamples))]
+        return self._resamples[key]
 
     def _resampled(self, phi: Tensor, resamples: int, metric: Metric | None = None) -> Tensor:
         """Costs of one phi (dim,) on resamples of the search rows, the same rows every time, (resamples,)."""

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from metricopt.ledger import Query, QueryLedger, Sheet
+from metricopt.views import RAW, View
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -117,9 +118,21 @@ class Task(ABC):
         """Loss gradients of groups of examples at one phi (dim,): (groups, dim); none unless a task knows groups."""
         return torch.zeros(0, self.dim, device=phi.device)
 
-    def responses(self, phi: Tensor, *, rows: int) -> Tensor:  # noqa: ARG002
-        """What a metric could notice of each member, (population, features), without asking it; phi by default."""
-        return phi
+    def shown(self, phi: Tensor, *, rows: int) -> Tensor:  # noqa: ARG002
+        """Outputs on at most `rows` rows of the metric's data, (population, n, columns), without asking it.
+
+        All that a metric could know of phi; phi itself by default.
+        """
+        return phi[:, None, :]
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """Ways in which the metric may look at what it is shown."""
+        return (RAW,)
+
+    def responses(self, outputs: Tensor) -> Tensor:
+        """What `shown` gives, scaled so that distances mean how differently two members predict: (population, ...)."""
+        return outputs.flatten(1)
 
     @property
     def shift_coordinates(self) -> Tensor:

@@ -2,10 +2,12 @@ import torch
 
 from metricopt.ledger import QueryLedger
 from metricopt.search.archive import Archive
-from metricopt.search.arms import ShiftArm, ValueArm
+from metricopt.search.arms import ShiftArm
 from metricopt.search.recipe import Recipe
+from metricopt.search.value_arm import ValueArm
 from metricopt.task import Task
 from metricopt.tasks import QuadraticTask
+from metricopt.views import LABELS
 
 FAST = Recipe(candidates=80)
 
@@ -30,7 +32,7 @@ class Noise(Task):
 
 def archive_of(task, queries, start=None):
     archive = Archive(task, queries)
-    archive.observe(torch.zeros(1, task.dim) if start is None else start, stage="start")
+    archive.observe(torch.zeros(1, task.dim) if start is None else start, stage="start", plain=True)
     return archive
 
 
@@ -41,7 +43,7 @@ def value_arm(task, recipe=FAST, landmarks=None):
 
 def test_shifts_change_one_shift_coordinate_at_a_time_up_and_down_from_the_best_point():
     task = QuadraticTask(dim=6, shifts=3)
-    archive, arm = archive_of(task, 61), ShiftArm(task.shift_coordinates)
+    archive, arm = archive_of(task, 61), ShiftArm(task.shift_coordinates, rows=10)
     for turn in range(30):
         best, before = archive.best.clone(), len(archive.costs)
         arm.pull(archive)
@@ -56,7 +58,7 @@ def test_shifts_change_one_shift_coordinate_at_a_time_up_and_down_from_the_best_
 
 def test_shifts_halve_once_none_of_them_gained_and_end_when_they_are_too_small():
     task = QuadraticTask(dim=3, shifts=2)
-    archive, arm = archive_of(task, 100, start=task.optimum[None]), ShiftArm(task.shift_coordinates)
+    archive, arm = archive_of(task, 100, start=task.optimum[None]), ShiftArm(task.shift_coordinates, rows=10)
     sizes = []
     while not arm.spent:
         arm.pull(archive)
@@ -76,16 +78,19 @@ def test_the_value_arm_stays_near_the_best_point_and_finds_the_optimum():
         # Whitened coordinates are phi's own here: a task without predictions responds with phi.
         assert float((archive.points[before:] - best).norm(dim=1).max()) <= 1.5 * radius + 1e-4
     assert archive.best_cost < 0.01  # within 0.15 of the optimum, which is 1 away from the start
-    assert arm.forecasts and len(arm.forecasts) <= 100
 
 
 def test_forecasts_are_made_before_the_answers_are_known_and_agree_with_them_on_a_smooth_cost():
     task = QuadraticTask(dim=4)
+    notes = []
+    task.ledger.note = lambda kind, fields: notes.append((kind, fields))
     archive, arm = archive_of(task, 81), value_arm(task)
     while archive.left:
         arm.pull(archive)
-    predicted, true = torch.tensor(arm.forecasts).T
+    forecasts = [fields for kind, fields in notes if kind == "forecast"]
+    predicted, true = (torch.tensor([x for fields in forecasts for x in fields[key]]) for key in ("predicted", "true"))
     torch.testing.assert_close(true, archive.costs[-len(true) :])
+    assert forecasts[-1]["first"] + len(forecasts[-1]["true"]) == 81
     assert float((predicted - true)[20:].abs().mean()) < 0.05
 
 
@@ -132,5 +137,54 @@ def test_failed_queries_are_left_out_of_the_value_function():
     while archive.left:
         arm.pull(archive)
     assert archive.costs.isnan().sum() > 20
-    assert arm.value is not None and bool(torch.isfinite(arm.value(torch.zeros(1, 4))))
+    assert arm.value is not None and bool(torch.isfinite(arm.value(torch.zeros(1, 4))).all())
     assert archive.best_cost < 0.05
+
+
+class Thresholds(Task):
+    """Two outputs on 50 rows, of which the first is the larger unless phi shifts it; the metric sees the classes."""
+
+    views = (LABELS,)
+
+    def __init__(self, gap, dim=2):
+        self.ledger, self.gap, self.dim = QueryLedger(), gap, dim
+
+    def batches(self, population, generator):
+        raise NotImplementedError
+
+    def loss(self, phi, batch):
+        raise NotImplementedError
+
+    def shown(self, phi, *, rows):
+        return torch.tensor([self.gap, 0.0]) * torch.linspace(1, 2, rows)[:, None] + phi[:, None, :2]
+
+    def costs(self, phi):
+        return 1.0 - (self.shown(phi, rows=50).argmax(-1) == 1).double().mean(1)
+
+
+def test_shifts_that_change_no_class_are_not_queried():
+    archive = archive_of(Thresholds(gap=0.9), 100)
+    arm = ShiftArm(torch.arange(2), rows=50)
+    arm.pull(archive)
+    # A shift of the first output by -1 changes classes, one by +1 does not.
+    assert archive.points[1:].tolist() == [[-1.0, 0.0]]
+
+
+def test_shifts_that_the_metric_does_not_notice_end_the_arm():
+    archive = archive_of(Thresholds(gap=5.0), 100)
+    arm = ShiftArm(torch.arange(2), rows=50)
+    for _ in range(2):
+        arm.pull(archive)
+    assert arm.spent and len(archive.costs) == 1
+
+
+def test_a_value_over_classes_learns_a_metric_of_classes_from_fewer_answers_than_one_over_phi():
+    found = {}
+    for views in (True, False):
+        task = Thresholds(gap=0.3, dim=12)
+        archive = Archive(task, 60)
+        points = 0.3 * torch.randn(60, 12, generator=torch.Generator().manual_seed(1))
+        archive.observe(points, stage="start")
+        arm = value_arm(task, Recipe(candidates=80, rows=50, views=views))
+        found[views] = arm.held_out_correlation(archive)
+    assert found[True] > found[False] + 0.1

@@ -15,7 +15,7 @@ from metricopt.gaussian_process.conditioning import (
     rbf,
     without_missing,
 )
-from metricopt.gaussian_process.fitting import fit
+from metricopt.gaussian_process.fitting import fit, fit_correlations
 from metricopt.gaussian_process.lattice import smooth
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "condition",
     "condition_jointly",
     "fit",
+    "fit_correlations",
     "log_marginal_likelihood",
     "posterior",
     "rbf",

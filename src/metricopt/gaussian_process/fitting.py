@@ -57,6 +57,29 @@ def fit(
     return most_likely(Evidence.joined(parts), data, (lengths, ratios), noise_floor=noise_floor)[0]
 
 
+def fit_correlations(
+    correlations: Tensor, y: Tensor, *, length_scales: Tensor, noise_ratios: Tensor
+) -> tuple[Hyperparameters, Tensor]:
+    """As `fit`, from correlations (batch, lengths, n, n) that are known already, and the log-likelihood, (batch,).
+
+    Example:
+        >>> apart = torch.linspace(0, 1, 20)[:, None] - torch.linspace(0, 1, 20)
+        >>> lengths = torch.tensor([0.01, 0.3])
+        >>> correlations = torch.exp(-(apart / lengths[:, None, None]).square() / 2)[None].double()
+        >>> y = torch.sin(6 * torch.linspace(0, 1, 20))[None]
+        >>> found, _ = fit_correlations(correlations, y, length_scales=lengths, noise_ratios=torch.tensor([1e-3, 1.0]))
+        >>> round(found.length_scale.item(), 3)
+        0.3
+    """
+    data, ratios = Centred.of(y, torch.isfinite(y)), noise_ratios.double()
+    # Length by length: covariances of hundreds of points at all grid points at once would leave the processor's memory.
+    parts = [_evidence(some, data, ratios) for some in correlations.split(1, 1)]
+    evidence = Evidence.joined(parts)
+    found, _ = most_likely(evidence, data, (length_scales.double(), ratios), noise_floor=0.0)
+    deviance = profiled(evidence, data.count, ratios, 0.0)[0]
+    return found, -0.5 * deviance.flatten(1).amin(1)
+
+
 @dataclass(frozen=True)
 class Centred:
     """Observations without their average.

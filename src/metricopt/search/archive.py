@@ -1,5 +1,7 @@
 """Everything a search has observed, its best point so far, and how that point came about."""
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -16,6 +18,8 @@ class Archive:
         costs: Their costs, NaN where the metric failed, (n,).
         best: The phi of lowest cost so far, (dim,): where the search goes on.
         best_cost: Its cost.
+        plain: The best one of those that only starts and shifts have led to, (dim,).
+        plain_cost: Its cost.
 
     Example:
         >>> from metricopt.tasks.synthetic import QuadraticTask
@@ -30,8 +34,10 @@ class Archive:
         self.task, self.queries, self.caution = task, queries, caution
         self.points = torch.zeros(0, task.dim)
         self.costs = torch.zeros(0)
-        self.best, self.best_cost = torch.zeros(task.dim), float("inf")
+        self.best, self.best_cost = torch.zeros(task.dim), math.inf
+        self.plain, self.plain_cost = self.best, self.best_cost
         self._returned, self._returned_cost = self.best, self.best_cost
+        self._free = 0  # queries that were not plain
         self._incumbents: list[tuple[int, Tensor]] = []
 
     @property
@@ -39,32 +45,56 @@ class Archive:
         """Queries not yet made; none once the metric has failed too often."""
         return 0 if self.task.ledger.stopped else self.queries - len(self.costs)
 
-    def observe(self, points: Tensor, *, stage: str) -> None:
-        """Query as many of the points as the limit allows, all in one call."""
+    def observe(self, points: Tensor, *, stage: str, plain: bool = False) -> None:
+        """Query as many of the points as the limit allows, all in one call.
+
+        Args:
+            points: Vectors, (n, dim).
+            stage: Name under which the queries are written down.
+            plain: Whether nothing but starts and shifts has led to them.
+        """
         points = points[: self.left]
         if not len(points):
             return
         self.task.stage = stage
         costs = self.task.observe(points).float()
         self.points, self.costs = torch.cat([self.points, points]), torch.cat([self.costs, costs])
-        cost, index = torch.nan_to_num(costs, nan=float("inf")).min(0)
-        if float(cost) < self.best_cost:
-            self.best, self.best_cost = points[index].clone(), float(cost)
-            self._judge()
+        lowest, index = torch.nan_to_num(costs, nan=math.inf).min(0)
+        cost, point = float(lowest), points[index].clone()
+        self._free += 0 if plain else len(points)
+        if plain and cost < self.plain_cost:
+            self.plain, self.plain_cost = point, cost
+        if cost < self.best_cost:
+            self.best, self.best_cost = point, cost
+        self._judge(point, cost, plain=plain)
         self._incumbents.append((len(self.costs), self._returned))
 
-    def _judge(self) -> None:
-        """Return the best point instead of the one returned so far if its gain is more than luck.
+    def _judge(self, point: Tensor, cost: float, *, plain: bool) -> None:
+        """Return the point instead of the one returned so far if its gain is more than luck.
 
-        The lowest of many noisy costs is partly luck, so a gain must exceed `caution` standard errors of the paired
-        difference on the same rows. The search itself goes on from the lowest cost: held back like this too, it took
-        twice the queries.
+        The lowest of many noisy costs is partly luck: among n points as good as each other the best one looks better
+        by sqrt(2 ln n) standard errors of the paired difference on the same rows. So much, times `caution`, has one of
+        n points found in all directions of phi to be ahead of the best plain one, and `caution` standard errors ahead
+        of the one returned so far. A plain one has not: starts do not look at the metric, shifts have few directions.
+        The search itself goes on from the lowest cost: held back like this too, it took twice the queries.
         """
-        gain = self._returned_cost - self.best_cost
-        if gain == float("inf") or not self.caution or gain > self.caution * self.task.doubt(self.best, self._returned):
-            self._returned, self._returned_cost = self.best, self.best_cost
-            fields = {"index": len(self.task.ledger.queries) - 1, "phi": self.best, "cost": self.best_cost}
+        if cost >= self._returned_cost:
+            return
+        luck = self.caution * math.sqrt(2 * math.log(max(2, self._free)))
+        if plain or (
+            self._ahead(point, cost, self.plain, self.plain_cost, luck)
+            and self._ahead(point, cost, self._returned, self._returned_cost, self.caution)
+        ):
+            self._returned, self._returned_cost = point, cost
+            fields = {"index": len(self.task.ledger.queries) - 1, "phi": point, "cost": cost}
             self.task.ledger.note("incumbent", fields)
+
+    def _ahead(self, point: Tensor, cost: float, other: Tensor, its_cost: float, caution: float) -> bool:
+        """Whether a point is better than another one by so many standard errors."""
+        gain = its_cost - cost
+        if gain <= 0 or not caution or gain == math.inf:
+            return gain > 0
+        return gain > caution * self.task.doubt(point, other)
 
     def known(self) -> tuple[Tensor, Tensor]:
         """Points and costs of the queries that were answered."""
@@ -73,6 +103,6 @@ class Archive:
 
     def outcome(self) -> Outcome:
         """The best point that was more than luck, and which that was after each call."""
-        if self.best_cost == float("inf"):
+        if self.best_cost == math.inf:
             raise ObservationError(f"none of {len(self.costs)} metric queries was answered; see the warnings above")
         return Outcome(self._returned, tuple(self._incumbents))

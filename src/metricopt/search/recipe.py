@@ -17,12 +17,13 @@ class Recipe:
         guided: A share of the candidates lies in the span of group-wise loss gradients (Eq. 3's idea).
         batch: Queries between two refits of the value function.
         candidates: Points the value function ranks for each batch.
-        neighbours: Observations the value function is fitted to, nearest first.
+        views: Whether the value is a function of what the metric sees of the predictions, or else of phi.
+        descent: Steps down slopes of the value function's samples that propose candidates; 0 for random ones alone.
         radius: First radius of the trust region, in units of whitened distance.
         smallest: Radius below which the region starts over.
         least: Share of the better arm's queries that the other arm gets at least.
         caution: Standard errors by which a point must beat the one returned so far to take its place.
-        rows: Rows of the metric's inputs on which the change of predictions is measured.
+        rows: Rows of the metric's inputs on which predictions, and their change with phi, are looked at.
 
     Example:
         >>> Recipe(whiten=False).batch
@@ -40,8 +41,9 @@ class Recipe:
     whiten: bool = True
     guided: bool = True
     batch: int = 5
-    candidates: int = 400
-    neighbours: int = 200
+    candidates: int = 200
+    views: bool = True
+    descent: int = 30
     radius: float = 0.2
     smallest: float = 0.02
     least: float = 0.25
@@ -49,7 +51,7 @@ class Recipe:
     rows: int = 1000
 
     def __post_init__(self) -> None:
-        least = {"start_steps": 1, "batch": 1, "candidates": 2 * self.batch, "neighbours": 6, "rows": 1, "caution": 0}
+        least = {"start_steps": 1, "batch": 1, "candidates": 2 * self.batch, "descent": 0, "rows": 1, "caution": 0}
         for name, bound in least.items():
             if not getattr(self, name) >= bound:
                 raise ValueError(f"{name} is {getattr(self, name)}; expected at least {bound}: choose a larger one")

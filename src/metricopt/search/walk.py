@@ -8,12 +8,14 @@ from torch import Tensor
 from metricopt.errors import BudgetError, MetricError
 from metricopt.records import Outcome
 from metricopt.search.archive import Archive
-from metricopt.search.arms import Arm, ShiftArm, ValueArm
+from metricopt.search.arms import Arm, ShiftArm
 from metricopt.search.recipe import Recipe
+from metricopt.search.value_arm import ValueArm
 from metricopt.seeding import stream
 from metricopt.task import Task
 
-_FIRST_LOOK = 0.3  # of the queries at most
+# One look at each output, or a line search along a single one, but at most this share of all queries.
+_FIRST_QUERIES, _FIRST_LOOK = 16, 0.3
 
 
 @dataclass(frozen=True)
@@ -23,16 +25,14 @@ class Walk:
     Attributes:
         outcome: The chosen phi and its predecessors.
         rank_correlation: Of value functions with queries held out from them (five-fold).
-        forecasts: Pairs (predicted cost, true cost) of every point the value function proposed, before it was queried.
 
     Example:
-        >>> Walk(Outcome(torch.zeros(2), ((1, torch.zeros(2)),)), 0.8, ((0.31, 0.3),)).rank_correlation
+        >>> Walk(Outcome(torch.zeros(2), ((1, torch.zeros(2)),)), 0.8).rank_correlation
         0.8
     """
 
     outcome: Outcome
     rank_correlation: float
-    forecasts: tuple[tuple[float, float], ...]
 
 
 def walk(task: Task, *, queries: int, seed: int, starts: Tensor, recipe: Recipe | None = None) -> Walk:
@@ -53,25 +53,30 @@ def walk(task: Task, *, queries: int, seed: int, starts: Tensor, recipe: Recipe 
     landmarks = torch.cat([torch.zeros(1, task.dim), starts]) if recipe.starts else torch.zeros(1, task.dim)
     _check_answers(archive)
     for landmark in landmarks[1:]:
-        archive.observe(landmark[None], stage="start")
+        archive.observe(landmark[None], stage="start", plain=True)
     value = ValueArm(task, recipe, landmarks=landmarks, generator=stream(seed, "value arm"))
     arms: list[Arm] = [value]
     if recipe.shifts and len(task.shift_coordinates):
-        shift = ShiftArm(task.shift_coordinates)
-        # One look at each output first: where shifts are all that is needed, a small budget has no time to find out.
-        for _ in range(min(len(task.shift_coordinates), round(_FIRST_LOOK * queries / 2))):
-            shift.pull(archive)
+        shift = ShiftArm(task.shift_coordinates, rows=recipe.rows)
+        _first_look(archive, shift, outputs=len(task.shift_coordinates))
         arms.insert(0, shift)
     _spend(archive, arms, least=recipe.least)
-    return Walk(archive.outcome(), value.held_out_correlation(archive), tuple(value.forecasts))
+    return Walk(archive.outcome(), value.held_out_correlation(archive))
+
+
+def _first_look(archive: Archive, shift: ShiftArm, *, outputs: int) -> None:
+    """Shifts alone: where they are all that is needed, nothing else must look better by luck, nor take the queries."""
+    most = len(archive.costs) + min(max(_FIRST_QUERIES, 2 * outputs), round(_FIRST_LOOK * archive.queries))
+    while not shift.spent and len(archive.costs) + 1 < most:
+        shift.pull(archive)
 
 
 def _check_answers(archive: Archive) -> None:
     """Query phi = 0, twice if need be: a metric that cannot judge the original model would waste every query."""
     origin = torch.zeros(1, archive.task.dim)
-    archive.observe(origin, stage="start")
+    archive.observe(origin, stage="start", plain=True)
     if bool(archive.costs.isnan().all()):
-        archive.observe(origin, stage="retry")
+        archive.observe(origin, stage="retry", plain=True)
     if bool(archive.costs.isnan().all()):
         why = archive.task.ledger.queries[-1].failure or "no reason given"
         raise MetricError(
@@ -87,10 +92,10 @@ def _spend(archive: Archive, arms: list[Arm], *, least: float) -> None:
         floor = least * max(rates) or 1.0
         open_arms = [arm for arm in range(len(arms)) if not arms[arm].spent]
         pick = min(open_arms, key=lambda arm: spent[arm] / max(rates[arm], floor))
-        cost, made = archive.best_cost, len(archive.costs)
+        level, made = arms[pick].level(archive), len(archive.costs)
         arms[pick].pull(archive)
         queries = len(archive.costs) - made
         keep = 0.9**queries
-        rates[pick] = keep * rates[pick] + (1 - keep) * (cost - archive.best_cost) / max(1, queries)
+        rates[pick] = keep * rates[pick] + (1 - keep) * (level - arms[pick].level(archive)) / max(1, queries)
         spent = [0.95**queries * before for before in spent]  # what was long ago is forgotten
         spent[pick] += queries

@@ -16,8 +16,6 @@ from metricopt.tasks.problem import Problem
 SIZES = (60_000, 10_000, 10_000, 100_000)
 """Rows of train, search, accept and test."""
 
-TRAINED_AREA, DEPLOYED_AREA = 0, 2
-
 
 def covtype(
     name: str,
@@ -26,7 +24,7 @@ def covtype(
     sampling: Sampling = "plain",
     noisy: float = 0.0,
     by_area: bool = False,
-    shifted: bool = False,
+    areas: tuple[int, tuple[int, ...]] | None = None,
     sizes: tuple[int, int, int, int] = SIZES,
     seed: int,
     cache: Path | None = None,
@@ -40,8 +38,8 @@ def covtype(
         sampling: How mini-batches are drawn.
         noisy: Part of the training labels that is replaced by one of the seven classes at random.
         by_area: Whether the metric looks at groups, the four wilderness areas.
-        shifted: Whether the network is trained on area 0 (Rawah, which lacks classes 2, 3 and 5) and all other parts
-            are from area 2 (Comanche Peak, which lacks class 3).
+        areas: The wilderness area of the training rows and those of all others, if not all areas are mixed. Area 0
+            (Rawah) lacks classes 2, 3 and 5, area 2 (Comanche Peak) lacks class 3.
         sizes: Rows of train, search, accept and test.
         seed: Of split, noise, training and adapter.
         cache: Folder of weights trained before.
@@ -54,10 +52,10 @@ def covtype(
     """
     measured = METRICS[metric]()
     table = DATASETS["covtype7"]()
-    parts = (_shifted_parts if shifted else _mixed_parts)(table, sizes, seed)
+    parts = _mixed_parts(table, sizes, seed) if areas is None else _parts_of(areas, table, sizes, seed)
     targets = _noisy(table.target[parts.train], table.classes, noisy, seed)
     notes = f"; {noisy:.0%} of the training labels replaced at random" if noisy else ""
-    areas = f"; training rows from area {TRAINED_AREA}, all others from area {DEPLOYED_AREA}" if shifted else ""
+    shift = "" if areas is None else f"; training rows from area {areas[0]}, all others from {areas[1]}"
     return problem_from_table(
         table,
         parts,
@@ -66,7 +64,7 @@ def covtype(
         adapter=FiLM(dim=dim) + OutputAffine(),
         sampling=sampling,
         seed=seed,
-        split_note=f"Split at random{notes}{areas}{'; groups: wilderness areas' if by_area else ''}",
+        split_note=f"Split at random{notes}{shift}{'; groups: wilderness areas' if by_area else ''}",
         train_targets=targets,
         groups=table.groups["wilderness"] if by_area else None,
         cache=cache,
@@ -77,8 +75,8 @@ def _mixed_parts(table: Table, sizes: tuple[int, ...], seed: int) -> Parts:
     return Parts(*shuffled_parts(np.arange(len(table)), sizes, seed=seed))
 
 
-def _shifted_parts(table: Table, sizes: tuple[int, ...], seed: int) -> Parts:
-    here, there = (np.flatnonzero(table.groups["wilderness"] == area) for area in (TRAINED_AREA, DEPLOYED_AREA))
+def _parts_of(areas: tuple[int, tuple[int, ...]], table: Table, sizes: tuple[int, ...], seed: int) -> Parts:
+    here, there = (np.flatnonzero(np.isin(table.groups["wilderness"], area)) for area in areas)
     train, *others = sizes
     return Parts(
         *shuffled_parts(here, (train,), seed=seed),

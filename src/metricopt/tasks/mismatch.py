@@ -88,7 +88,11 @@ _add("adult_flipped_g_mean", "mismatch", partial(_adult, metric="g_mean", flippe
      "geometric mean of both recalls on Adult, 30% of the positive training labels turned negative")  # fmt: skip
 _add("adult_flipped_aucpr", "mismatch", partial(_adult, metric="aucpr", flipped=0.3),
      "area under the precision-recall curve on Adult, 30% of the positive training labels turned negative")  # fmt: skip
-_add("covtype_shift_mcr", "mismatch", partial(_covtype, metric="mcr", shifted=True),
+_add("covtype_shift_mcr", "mismatch", partial(_covtype, metric="mcr", areas=(0, (2,))),
      "misclassification rate on CoverType, trained on one wilderness area and used on another")  # fmt: skip
+_add("covtype_away_mcr", "mismatch", partial(_covtype, metric="mcr", areas=(2, (0, 1, 3))),
+     "misclassification rate on CoverType, trained on another wilderness area and used on the other three")  # fmt: skip
+_add("covtype_away_macro_f1", "mismatch", partial(_covtype, metric="macro_f1", areas=(2, (0, 1, 3))),
+     "macro F1 on CoverType, trained on another wilderness area and used on the other three")  # fmt: skip
 _add("covtype7_noisy_mcr", "mismatch", partial(_covtype, metric="mcr", noisy=0.4),
      "misclassification rate on CoverType, 40% of the training labels replaced at random")  # fmt: skip

@@ -1,0 +1,88 @@
+"""What the metric would be shown near one phi, to first order: thousands of candidates for the price of a product."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from metricopt.search.geometry import Geometry, geometry_of
+from metricopt.task import Task
+from metricopt.views import View
+
+_STEP = 0.02  # of the central differences: small against any useful change of phi, large against float32's rounding
+_SHRINK = 0.9  # of the steps of a descent
+_AT_ONCE = 64  # candidates
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """Outputs around a centre: origin + jacobian . step.
+
+    Attributes:
+        centre: The phi around which, (dim,).
+        origin: Outputs there, (n, columns).
+        jacobian: Their change with phi, (dim, n, columns).
+
+    Example:
+        >>> from metricopt.tasks.synthetic import QuadraticTask
+        >>> outlook, _ = measured(QuadraticTask(dim=3), torch.ones(3), rows=10)  # of which phi itself is shown
+        >>> torch.allclose(outlook.outputs(torch.ones(1, 3)), torch.full((1, 1, 3), 2.0), atol=1e-4)
+        True
+    """
+
+    centre: Tensor
+    origin: Tensor
+    jacobian: Tensor
+
+    def around(self, task: Task, phi: Tensor, *, rows: int) -> "Outlook":
+        """The same around another phi near by: with its outputs, and the change measured before."""
+        return Outlook(phi.clone(), task.shown(phi[None], rows=rows)[0], self.jacobian)
+
+    def outputs(self, steps: Tensor) -> Tensor:
+        """Outputs of centre + steps (k, dim): (k, n, columns)."""
+        return self.origin + (steps @ self.jacobian.flatten(1)).unflatten(1, self.origin.shape)
+
+    def features(self, view: View, steps: Tensor) -> Tensor:
+        """What is seen of centre + steps (k, dim) in a view: (k, features)."""
+        return torch.cat([view.features(self.outputs(some)) for some in steps.split(_AT_ONCE)])
+
+    def descend(self, view: View, slopes: Tensor, geometry: Geometry, *, bound: float, iterations: int) -> list[Tensor]:
+        """Whitened steps (samples, dim), some from early and some from late, on ways down given slopes of the view.
+
+        Args:
+            view: How the metric looks at outputs.
+            slopes: Change of the value with the view's features, (samples, features).
+            geometry: Of the steps.
+            bound: Longest whitened step.
+            iterations: Steps of each descent.
+        """
+        along = (geometry.to_phi.T @ self.jacobian.flatten(1)).unflatten(1, self.origin.shape)  # (dim, n, columns)
+        step = torch.zeros(len(slopes), len(self.centre))
+        keep = {1, 3, 7, 14, iterations - 1}
+        path, size = [], bound / 3
+        for iteration in range(iterations):
+            outputs = (self.origin + (step @ along.flatten(1)).unflatten(1, self.origin.shape)).requires_grad_()
+            value = (view.smooth_features(outputs) * slopes).sum()
+            gradient = torch.autograd.grad(value, outputs)[0].flatten(1) @ along.flatten(1).T  # (samples, dim)
+            step = step - size * gradient / gradient.norm(dim=1, keepdim=True).clamp_min(1e-12)
+            step = step * (bound / step.norm(dim=1, keepdim=True).clamp_min(1e-12)).clamp_max(1.0)
+            size *= _SHRINK
+            if iteration in keep:
+                path.append(step)
+        return path
+
+
+def measured(task: Task, phi: Tensor, *, rows: int) -> tuple[Outlook, Geometry]:
+    """The outlook from one phi (dim,) and its geometry, by central differences: 2 dim + 1 forward passes, no query.
+
+    Example:
+        >>> from metricopt.tasks.synthetic import QuadraticTask
+        >>> _, geometry = measured(QuadraticTask(dim=3), torch.zeros(3), rows=10)
+        >>> torch.allclose(geometry.plain(torch.ones(1, 3)).norm(), torch.tensor(3.0).sqrt(), atol=1e-3)
+        True
+    """
+    steps = _STEP * torch.eye(task.dim)
+    ahead, behind = task.shown(phi + steps, rows=rows), task.shown(phi - steps, rows=rows)  # (dim, n, columns)
+    change = (task.responses(ahead) - task.responses(behind)) / (2 * _STEP)
+    jacobian = (ahead - behind) / (2 * _STEP)
+    return Outlook(phi.clone(), task.shown(phi[None], rows=rows)[0], jacobian), geometry_of(change)
