@@ -67,6 +67,29 @@ def test_a_gain_within_the_doubt_moves_the_search_but_is_not_returned():
     assert archive.outcome().phi[0] == 3
 
 
+def test_a_free_point_has_to_beat_the_best_plain_one_by_the_luck_of_so_many_tries():
+    costs = [0.5, 0.44, *[0.6] * 97, 0.2, 0.1]  # the first two plain ones, then 99 found in all directions
+    archive = Archive(Scripted(*costs, doubt=0.1), 101, caution=1.0)
+    archive.observe(points(1), stage="start", plain=True)
+    archive.observe(points(2), stage="shift", plain=True)
+    assert archive.outcome().phi[0] == 2, "a plain gain needs no proof"
+    archive.observe(points(*range(3, 100)), stage="value")
+    archive.observe(points(100), stage="value")
+    assert archive.best[0] == 100 and archive.outcome().phi[0] == 2
+    assert 0.44 - 0.2 < 0.1 * math.sqrt(2 * math.log(98)) < 0.44 - 0.1
+    archive.observe(points(101), stage="value")
+    assert archive.outcome().phi[0] == 101
+
+
+def test_the_best_plain_point_is_remembered_beside_the_best_of_all():
+    archive = Archive(Scripted(0.5, 0.4, 0.3), 3)
+    archive.observe(points(1), stage="start", plain=True)
+    archive.observe(points(2), stage="value")
+    archive.observe(points(3), stage="shift", plain=True)
+    assert archive.plain[0] == archive.best[0] == 3
+    assert archive.plain_cost == archive.best_cost == pytest.approx(0.3)
+
+
 def test_without_caution_every_gain_is_returned():
     archive = Archive(Scripted(0.5, 0.49, doubt=10.0), 2)
     archive.observe(points(1), stage="a")

@@ -28,6 +28,8 @@ SEARCHES = {
     "default": Recipe(),
     "no-starts": Recipe(starts=False),
     "no-shifts": Recipe(shifts=False),
+    "over-phi": Recipe(views=False),
+    "no-descent": Recipe(descent=0),
     "not-whitened": Recipe(whiten=False),
     "no-group-gradients": Recipe(guided=False),
     "incautious": Recipe(caution=0.0),
