@@ -59,8 +59,9 @@ def _log_probabilities(outputs: Tensor) -> Tensor:
 # about AUCPR on Adult predicted the next 50 with a rank correlation of .94; with ranks .80, with probabilities .28.
 def _ranks(scores: Tensor) -> Tensor:
     """Cubes of ranks among the rows, from 0 to 1, column by column."""
-    ranks = scores.argsort(1).argsort(1).to(scores) / scores.shape[1]
-    return ranks**3
+    order = scores.mT.contiguous().argsort(-1)  # three times as fast as along rows that lie apart in memory
+    places = torch.linspace(0, 1, scores.shape[1] + 1)[:-1] ** 3
+    return torch.empty_like(order, dtype=scores.dtype).scatter_(-1, order, places.to(scores).expand_as(order)).mT
 
 
 def _smooth_ranks(scores: Tensor) -> Tensor:

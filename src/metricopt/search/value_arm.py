@@ -50,7 +50,7 @@ class ValueArm:
         self._geometry = euclidean(task.dim)
         self._outlook: Outlook | None = None
         self._guide: tuple[Tensor, Tensor] | None = None
-        self._shown = torch.zeros(0)
+        self._seen: dict[str, Tensor] = {}
         self._like: Hyperparameters | None = None
         self._measured = self._fitted = -(10**9)
         self.view: View = self._views[0]
@@ -94,23 +94,24 @@ class ValueArm:
 
     def _fit(self, archive: Archive) -> ViewGP:
         points, costs = archive.known()
-        shown = self._known_outputs(points)
         if len(costs) - self._fitted >= min(_REFIT, len(costs) // 4):
             views = self._views
-            self.view = views[likeliest([v.features(shown) for v in views], costs) if len(views) > 1 else 0]
+            self.view = views[likeliest([self._features(v, points) for v in views], costs) if len(views) > 1 else 0]
             self._like, self._fitted = None, len(costs)
-        value = view_gp(self.view.features(shown), costs, like=self._like)
+        value = view_gp(self._features(self.view, points), costs, like=self._like)
         self._like = value.hyperparameters
         return value
 
-    def _known_outputs(self, points: Tensor) -> Tensor:
-        """What was shown of the points answered so far, (n, rows, columns)."""
+    def _features(self, view: View, points: Tensor) -> Tensor:
+        """What is seen of the points answered so far, (n, features); what was seen before is remembered."""
         if not self._recipe.views:
-            return self._geometry.whitened(points)[:, None]
-        fresh = points[len(self._shown) :]
-        parts = [self._task.shown(some, rows=self._recipe.rows) for some in fresh.split(32)]
-        self._shown = torch.cat([self._shown, *parts]) if len(self._shown) else torch.cat(parts)
-        return self._shown
+            return self._geometry.whitened(points)
+        known = self._seen.get(view.name, torch.zeros(0))
+        if len(points) > len(known):
+            fresh = points[len(known) :].split(32)
+            parts = [view.features(self._task.shown(some, rows=self._recipe.rows)) for some in fresh]
+            self._seen[view.name] = torch.cat([known, *parts] if len(known) else parts)
+        return self._seen[view.name]
 
     def _choose(self, best: Tensor, outlook: Outlook, value: ViewGP) -> Tensor:
         """As many whitened steps as are queried next: each the best of all candidates for one sample of the value."""
@@ -143,7 +144,7 @@ class ValueArm:
         points, costs = archive.known()
         if len(points) < 4 * folds:
             return 0.0
-        seen = self.view.features(self._known_outputs(points))
+        seen = self._features(self.view, points)
         fold = torch.randperm(len(points), generator=self._generator) % folds
         predicted = torch.zeros_like(costs)
         for k in range(folds):
