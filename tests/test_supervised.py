@@ -359,3 +359,14 @@ def test_members_and_resamples_in_small_parts_give_the_same_answers(monkeypatch)
     assert parts.members_at_once == 3
     assert all(torch.equal(torch.as_tensor(a), torch.as_tensor(b)) for a, b in zip(expected, found, strict=True))
     assert parts.ledger.queries == whole.ledger.queries and parts.ledger.used == 7
+
+
+def test_of_very_many_outputs_fewer_rows_are_shown():
+    inputs = numbers(500, 4, seed=1)
+    many = Examples(inputs, torch.arange(500))
+    model = adapt(torch.nn.Linear(4, 500), OutputAffine(), example=inputs[:2])
+    task = SupervisedTask(model, loss=cross_entropy, metric=mcr(), train=many, search=many)
+    shown = task.shown(torch.zeros(2, task.dim), rows=1000)
+    assert shown.shape == (2, 100, 500)
+    torch.testing.assert_close(shown[0], model.net(inputs[::5]).detach())
+    assert task.ledger.used == 0

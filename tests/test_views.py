@@ -67,3 +67,10 @@ def test_the_stand_in_has_the_same_shape_and_moves_the_same_way(view, columns):
 
 def test_every_named_metric_has_views():
     assert all(views_of(METRICS[name]().on) for name in METRICS)
+
+
+@pytest.mark.parametrize("view", [LABELS, PROBABILITIES, RANKS, PROBABILITY_RANKS, RAW], ids=lambda view: view.name)
+def test_outputs_that_overflowed_are_seen_as_something_finite(view):
+    broken = outputs(3)
+    broken[0, :5], broken[1, 3], broken[2, 0] = torch.nan, torch.inf, -torch.inf
+    assert bool(torch.isfinite(view.features(broken)).all())

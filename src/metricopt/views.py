@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+_OVERFLOW = 1e4
+
 
 @dataclass(frozen=True)
 class View:
@@ -33,7 +35,8 @@ class View:
 
     def features(self, outputs: Tensor) -> Tensor:
         """What is seen of each member as (population, features); squared distances are means over rows."""
-        return self.exact(outputs).flatten(1) / math.sqrt(outputs.shape[1])
+        # A network may well overflow far from where it was trained, and a process knows no infinite coordinates.
+        return self.exact(outputs.nan_to_num(0.0, _OVERFLOW, -_OVERFLOW)).flatten(1) / math.sqrt(outputs.shape[1])
 
     def smooth_features(self, outputs: Tensor) -> Tensor:
         """The same of the stand-in, with a gradient."""

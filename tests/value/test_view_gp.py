@@ -96,3 +96,10 @@ def test_costs_without_any_difference_are_no_error():
     torch.testing.assert_close(flat(cloud(3, seed=1)), torch.full((3,), 0.5))
     alike = view_gp(torch.zeros(8, 2), torch.linspace(0.2, 0.3, 8))
     assert bool(torch.isfinite(alike(torch.zeros(1, 2))).all())
+
+
+def test_a_point_very_far_off_leaves_the_others_their_distances():
+    features = torch.cat([0.01 * cloud(60), torch.full((1, 3), 1e4)])
+    costs = torch.cat([bowl(cloud(60)), torch.ones(1)])
+    value = view_gp(features, costs)
+    assert bool(torch.isfinite(value(features)).all())

@@ -4,13 +4,17 @@ Over phi itself the same process needs several times the answers: a metric jumps
 looks like noise in phi and is no noise in the predictions (docs/recipe.md).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
+from metricopt.errors import DataError
 from metricopt.gaussian_process import Hyperparameters, cholesky, fit_correlations
+
+Result = TypeVar("Result")
 
 _RELATIVE_LENGTHS = (0.5, 1.0, 2.0, 4.0, 8.0)
 _NOISE_RATIOS = (1e-4, 1e-3, 1e-2, 1e-1)
@@ -134,13 +138,14 @@ def view_gp(features: Tensor, costs: Tensor, *, like: Hyperparameters | None = N
         >>> bool(value.std(torch.tensor([[9.0]])) > 10 * value.std(torch.tensor([[0.05]])))
         True
     """
-    apart = squared_distances(features, features)
-    h = _most_likely(apart, costs)[0] if like is None else like
+    h = _most_likely(features, costs)[0] if like is None else like
     ratio = h.noise_variance / h.signal_variance
-    identity = torch.eye(len(features), dtype=torch.float64)
-    # A square as the difference of two is off by 1e-6 or so of them in single precision: the jitter covers it.
-    covariance = torch.exp(-apart / (2 * h.length_scale**2)) + (ratio + _JITTER) * identity
-    factor = cholesky(covariance)
+
+    def factorised(features: Tensor) -> Tensor:
+        correlation = torch.exp(-squared_distances(features, features) / (2 * h.length_scale**2))
+        return cholesky(correlation + (ratio + _JITTER) * torch.eye(len(features), dtype=torch.float64))
+
+    factor = _precisely_if_need_be(factorised, features)
     residual = (costs.double() - h.mean) / h.signal_variance.sqrt()
     return ViewGP(features, h, factor, torch.cholesky_solve(residual[:, None], factor)[:, 0])
 
@@ -153,18 +158,32 @@ def likeliest(candidates: Sequence[Tensor], costs: Tensor) -> int:
         >>> likeliest([chance, told], told[:, 0])
         1
     """
-    evidence = [_most_likely(squared_distances(each, each), costs)[1] for each in candidates]
+    evidence = [_most_likely(each, costs)[1] for each in candidates]
     return int(torch.tensor(evidence).argmax())
 
 
-def _most_likely(apart: Tensor, costs: Tensor) -> tuple[Hyperparameters, float]:
+def _most_likely(features: Tensor, costs: Tensor) -> tuple[Hyperparameters, float]:
     """Hyper-parameters on a grid of lengths around the median distance, and the logarithm of their likelihood."""
-    usual = float(apart[apart > 0].median()) ** 0.5 if bool((apart > 0).any()) else 1.0
-    lengths = usual * torch.tensor(_RELATIVE_LENGTHS, dtype=torch.float64)
-    correlations = torch.exp(-apart / (2 * lengths[:, None, None].square()))
-    # Without the jitter on its diagonal, rounding could make it indefinite.
-    correlations = correlations + _JITTER * torch.eye(len(apart), dtype=torch.float64)
-    found, likelihood = fit_correlations(
-        correlations[None], costs[None], length_scales=lengths, noise_ratios=torch.tensor(_NOISE_RATIOS)
-    )
+
+    def fitted(features: Tensor) -> tuple[Hyperparameters, Tensor]:
+        apart = squared_distances(features, features)
+        usual = float(apart[apart > 0].median()) ** 0.5 if bool((apart > 0).any()) else 1.0
+        lengths = usual * torch.tensor(_RELATIVE_LENGTHS, dtype=torch.float64)
+        correlations = torch.exp(-apart / (2 * lengths[:, None, None].square()))
+        correlations = correlations + _JITTER * torch.eye(len(apart), dtype=torch.float64)
+        ratios = torch.tensor(_NOISE_RATIOS)
+        return fit_correlations(correlations[None], costs[None], length_scales=lengths, noise_ratios=ratios)
+
+    found, likelihood = _precisely_if_need_be(fitted, features)
     return found, float(likelihood)
+
+
+def _precisely_if_need_be(work: Callable[[Tensor], Result], features: Tensor) -> Result:
+    """`work(features)`; in double precision if single precision makes a covariance indefinite, at twice the time.
+
+    A squared distance is the difference of two squares, which the jitter makes good unless a point lies far off.
+    """
+    try:
+        return work(features)
+    except DataError:
+        return work(features.double())
