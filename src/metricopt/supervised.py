@@ -164,6 +164,11 @@ class SupervisedTask(Task):
     def _samplings(self) -> list[Sampling]:
         return ["plain", "balanced"] if self.train.has_classes else ["plain"]
 
+    @property
+    def plain_starts(self) -> int:
+        """As many as there are ways to draw from the training data; the others have seen labels of the search data."""
+        return len(self._samplings)
+
     def sound_starts(self, paths: Tensor) -> Tensor:
         """Points on paths (points, kinds, dim) of loss finetuning that are worth a query, (at most kinds, dim).
 

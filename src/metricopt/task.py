@@ -114,6 +114,11 @@ class Task(ABC):
         """
         return paths[-1]
 
+    @property
+    def plain_starts(self) -> int:
+        """How many of the starts, the first ones, come from data the metric is not queried on; all by default."""
+        return 2**31
+
     def directions(self, phi: Tensor) -> Tensor:
         """Loss gradients of groups of examples at one phi (dim,): (groups, dim); none unless a task knows groups."""
         return torch.zeros(0, self.dim, device=phi.device)

@@ -192,3 +192,18 @@ def test_a_metric_that_cannot_judge_the_original_costs_two_queries():
 def test_a_recipe_that_makes_no_sense_is_refused_with_the_setting_named(settings, message):
     with pytest.raises(ValueError, match=message):
         Recipe(**settings)
+
+
+def test_a_start_that_has_seen_the_metrics_labels_has_to_be_ahead_by_more_than_luck():
+    class Doubtful(QuadraticTask):
+        plain_starts = 1
+
+        def doubt(self, phi, other):  # noqa: ARG002
+            return 10.0
+
+    for position, expected in ((0, True), (1, False)):
+        task = Doubtful(dim=4)
+        starts = torch.stack([0.1 * task.optimum, 0.1 * task.optimum])
+        starts[position] = task.optimum
+        found = found_by(task, 3, starts=starts)
+        assert torch.equal(found.outcome.phi, task.optimum) is expected

@@ -52,8 +52,9 @@ def walk(task: Task, *, queries: int, seed: int, starts: Tensor, recipe: Recipe 
     archive = Archive(task, queries, caution=recipe.caution)
     landmarks = torch.cat([torch.zeros(1, task.dim), starts]) if recipe.starts else torch.zeros(1, task.dim)
     _check_answers(archive)
-    for landmark in landmarks[1:]:
-        archive.observe(landmark[None], stage="start", plain=True)
+    for number, landmark in enumerate(landmarks[1:]):
+        # On rows whose labels it has learnt a start looks better than it is.
+        archive.observe(landmark[None], stage="start", plain=number < task.plain_starts)
     value = ValueArm(task, recipe, landmarks=landmarks, generator=stream(seed, "value arm"))
     arms: list[Arm] = [value]
     if recipe.shifts and len(task.shift_coordinates):
