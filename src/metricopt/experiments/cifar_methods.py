@@ -175,7 +175,7 @@ class Bench:
         return Proposal(phi, task.ledger.used, learnt.health.rank_correlation)
 
     def search(self, *, loss: Loss = cross_entropy, labels: bool = False) -> Proposal:
-        """MetricOpt by default: loss finetuning, output shifts, and a local Gaussian process as the value function."""
+        """MetricOpt by default: loss finetuning, output shifts, and a Gaussian process as the value function."""
         task = self.problem.task(queries=self.budget.queries, loss=loss, labels_visible=labels)
         recipe = self.budget.recipe
         outcome, correlation = propose(task, queries=self.budget.queries, recipe=recipe, seed=self.seed)
