@@ -14,6 +14,7 @@ from metricopt.examples import Examples
 from metricopt.metrics import Metric
 
 _REPLICATES_AT_ONCE = 50
+_RETRIES = 3  # of the values on all rows, without which nothing is accepted
 
 
 @dataclass(frozen=True)
@@ -182,8 +183,13 @@ def _bootstrap(
     resamples: int,
     generator: torch.Generator,
 ) -> Comparison:
-    before, after = evaluate(torch.arange(rows)[None])[:, 0].tolist()
-    index = torch.randint(rows, (resamples, rows), generator=generator)
+    everything, retries = torch.arange(rows)[None], 0
+    whole = evaluate(everything)[:, 0]
+    while bool(whole.isnan().any()) and retries < min(_RETRIES, resamples - 1):
+        whole, retries = torch.where(whole.isnan(), evaluate(everything)[:, 0], whole), retries + 1
+    before, after = whole.tolist()
+    # Instead of resamples, so that a metric is asked as often whether it fails or not.
+    index = torch.randint(rows, (resamples - retries, rows), generator=generator)
     pairs = torch.cat([evaluate(part) for part in index.split(_REPLICATES_AT_ONCE)], 1)  # (2, resamples)
     pairs = pairs[:, ~pairs.isnan().any(0)]
     gains = (pairs[1] - pairs[0]) * (1.0 if metric.goal == "max" else -1.0)

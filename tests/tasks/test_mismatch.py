@@ -91,7 +91,7 @@ def test_more_rows_than_there_are_is_an_error():
 
 @needs_covtype
 def test_the_shifted_problem_trains_in_one_area_and_is_used_in_another():
-    problem = covtype("shift", metric="mcr", shifted=True, sizes=SMALL, seed=0, dim=4)
+    problem = covtype("shift", metric="mcr", areas=(0, (2,)), sizes=SMALL, seed=0, dim=4)
     assert set(torch.unique(problem.train.targets).tolist()) <= {0, 1, 4, 6}
     assert {2, 5} <= set(torch.unique(problem.test.targets).tolist())
     assert 0.3 < float(problem.costs(torch.zeros(1, problem.task(queries=0).dim), "test")) < 0.6
