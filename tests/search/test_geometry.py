@@ -4,30 +4,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import nn
-from torch.nn.functional import cross_entropy
 
-from metricopt.adapters import FiLM, OutputAffine, adapt
-from metricopt.examples import Examples
-from metricopt.metrics import mcr
 from metricopt.search.geometry import euclidean, geometry_of
 from metricopt.search.outlook import measured
-from metricopt.supervised import SupervisedTask
 
 
 def matrix(features, dim, seed=0):
     return torch.randn(features, dim, generator=torch.Generator().manual_seed(seed))
-
-
-def small_task():
-    draw = torch.Generator().manual_seed(0)
-    inputs = torch.randn(60, 4, generator=draw)
-    data = Examples(inputs, inputs[:, :3].argmax(1))
-    net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
-    for parameter in net.parameters():
-        parameter.data = 0.5 * torch.randn(parameter.shape, generator=draw)
-    model = adapt(net, FiLM(dim=5) + OutputAffine(), example=inputs[:2])
-    return SupervisedTask(model, loss=cross_entropy, metric=mcr(), train=data, search=data)
 
 
 @settings(deadline=None, max_examples=20)
@@ -54,8 +37,8 @@ def test_directions_that_change_next_to_nothing_are_stretched_thirtyfold_and_no_
     assert sorted(lengths.norm(dim=1).tolist()) == pytest.approx([1 / 4, 1.0, math.sqrt(1000) / 4], rel=1e-3)
 
 
-def test_in_whitened_coordinates_a_small_network_changes_equally_in_well_conditioned_directions():
-    task = small_task()
+def test_in_whitened_coordinates_a_small_network_changes_equally_in_well_conditioned_directions(small_task):
+    task = small_task(rows=60)
     phi = 0.3 * torch.randn(task.dim, generator=torch.Generator().manual_seed(3))
     _, geometry = measured(task, phi, rows=60)
     # Eigenvectors of the metric tensor are the columns of to_phi; those with small roots are long steps in phi, along

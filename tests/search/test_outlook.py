@@ -1,32 +1,15 @@
 import torch
-from torch import nn
-from torch.nn.functional import cross_entropy
 
-from metricopt.adapters import FiLM, OutputAffine, adapt
-from metricopt.examples import Examples
-from metricopt.metrics import mcr
 from metricopt.search.outlook import measured
-from metricopt.supervised import SupervisedTask
 from metricopt.views import LABELS
-
-
-def small_task():
-    draw = torch.Generator().manual_seed(0)
-    inputs = torch.randn(200, 4, generator=draw)
-    data = Examples(inputs, inputs[:, :3].argmax(1))
-    net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
-    for parameter in net.parameters():
-        parameter.data = 0.5 * torch.randn(parameter.shape, generator=draw)
-    model = adapt(net, FiLM(dim=5) + OutputAffine(), example=inputs[:2])
-    return SupervisedTask(model, loss=cross_entropy, metric=mcr(), train=data, search=data)
 
 
 def numbers(*shape, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
-def test_near_the_centre_outputs_are_those_of_the_network_to_first_order():
-    task = small_task()
+def test_near_the_centre_outputs_are_those_of_the_network_to_first_order(small_task):
+    task = small_task(rows=200)
     phi = 0.3 * numbers(task.dim, seed=3)
     outlook, _ = measured(task, phi, rows=200)
     errors = []
@@ -38,8 +21,8 @@ def test_near_the_centre_outputs_are_those_of_the_network_to_first_order():
     assert task.ledger.used == 0
 
 
-def test_around_another_phi_the_outputs_are_exact_there():
-    task = small_task()
+def test_around_another_phi_the_outputs_are_exact_there(small_task):
+    task = small_task(rows=200)
     outlook, _ = measured(task, torch.zeros(task.dim), rows=200)
     phi = 0.1 * numbers(task.dim, seed=5)
     moved = outlook.around(task, phi, rows=200)
@@ -47,8 +30,8 @@ def test_around_another_phi_the_outputs_are_exact_there():
     assert torch.equal(moved.centre, phi)
 
 
-def test_a_descent_lowers_what_its_slopes_weigh_and_stays_within_its_bound():
-    task = small_task()
+def test_a_descent_lowers_what_its_slopes_weigh_and_stays_within_its_bound(small_task):
+    task = small_task(rows=200)
     outlook, geometry = measured(task, torch.zeros(task.dim), rows=200)
     # A value that falls with every row of class 2.
     slopes = torch.zeros(1, 200, 3)

@@ -17,7 +17,7 @@ from metricopt.data.cifar10 import FINGERPRINT
 from metricopt.errors import MetricOptWarning
 from metricopt.experiments.cifar_methods import ADVANCED, Bench, Proposal, budget_of
 from metricopt.experiments.cifar_text import draw_gains, table_text
-from metricopt.experiments.experiment import EXPERIMENTS, Cell, Experiment, Record, Settings
+from metricopt.experiments.experiment import EXPERIMENTS, Cell, Experiment, Record, Settings, every_method
 from metricopt.experiments.provenance import provenance
 from metricopt.seeding import stream
 from metricopt.tasks import Problem, cifar
@@ -42,11 +42,7 @@ class CifarTable(Experiment):
 
     def cells(self, settings: Settings) -> list[Cell]:
         """Every method for every seed; the split of the validation images goes by the seed too."""
-        return [
-            Cell(settings.scale, self.network, "plain", seed, self.metric, method)
-            for seed in range(settings.seeds)
-            for method in Bench.rows(ADVANCED[self.network])
-        ]
+        return every_method(settings, self.network, self.metric, Bench.rows(ADVANCED[self.network]))
 
     def measure(self, cells: Sequence[Cell]) -> Iterator[Record]:
         """One adapted network, and one cache, for all methods of a seed."""

@@ -111,6 +111,20 @@ EXPERIMENTS: Registry[type[Experiment]] = Registry("experiment")
 """The experiments by name."""
 
 
+def every_method(settings: Settings, network: str, metric: str, methods: Sequence[str]) -> list[Cell]:
+    """A cell for each of the methods and each seed, by one metric of one plainly trained network.
+
+    Example:
+        >>> [cell.key for cell in every_method(Settings(seeds=1, scale="smoke"), "resnet32", "mcr", ["ce"])]
+        ['smoke-resnet32-plain-seed0-mcr-ce']
+    """
+    return [
+        Cell(settings.scale, network, "plain", seed, metric, method)
+        for seed in range(settings.seeds)
+        for method in methods
+    ]
+
+
 def chosen(names: Sequence[str], known: Sequence[str], *, kind: str) -> tuple[str, ...]:
     """The names asked for, all known ones if none are; UnknownNameError for one that is not known.
 

@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 
 from metricopt.data.cifar10 import FINGERPRINT
 from metricopt.errors import FlatValueWarning
-from metricopt.experiments.experiment import EXPERIMENTS, Cell, Experiment, Record, Settings
+from metricopt.experiments.experiment import EXPERIMENTS, Cell, Experiment, Record, Settings, every_method
 from metricopt.experiments.figure4_plot import draw_curves
 from metricopt.experiments.figure4_text import LOSS_OF, METHODS, figure4_text
 from metricopt.experiments.film_paths import OPTIMIZERS, Tuned, film_problem, loss_led_path, tuned
@@ -91,11 +91,7 @@ class Figure4(Experiment):
 
     def cells(self, settings: Settings) -> list[Cell]:
         """Every method for each seed, which is a run."""
-        return [
-            Cell(settings.scale, NETWORK, "plain", seed, "aucpr", method)
-            for seed in range(settings.seeds)
-            for method in METHODS
-        ]
+        return every_method(settings, NETWORK, "aucpr", tuple(METHODS))
 
     def measure(self, cells: Sequence[Cell]) -> Iterator[Record]:
         """One problem for all the cells."""

@@ -15,7 +15,7 @@ from metricopt.errors import FlatValueWarning
 from metricopt.examples import Examples
 from metricopt.experiments.cifar_methods import ADVANCED, BUDGETS, Bench, Proposal
 from metricopt.experiments.cifar_tails import cifar_tail
-from metricopt.experiments.experiment import EXPERIMENTS, Cell, Experiment, Record, Settings
+from metricopt.experiments.experiment import EXPERIMENTS, Cell, Experiment, Record, Settings, every_method
 from metricopt.experiments.figure_s2_plot import draw_surfaces
 from metricopt.experiments.figure_s2_text import SOLUTIONS, figure_s2_text
 from metricopt.experiments.provenance import provenance
@@ -83,11 +83,7 @@ class FigureS2(Experiment):
 
     def cells(self, settings: Settings) -> list[Cell]:
         """A cell a solution and one for the surfaces, for each seed."""
-        return [
-            Cell(settings.scale, NETWORK, "plain", seed, "aucpr", method)
-            for seed in range(settings.seeds)
-            for method in (*SOLUTIONS, SURFACE)
-        ]
+        return every_method(settings, NETWORK, "aucpr", (*SOLUTIONS, SURFACE))
 
     def measure(self, cells: Sequence[Cell]) -> Iterator[Record]:
         """Solutions are kept for the surface, which comes last."""

@@ -1,0 +1,26 @@
+"""A small network with FiLM and an output affine, for what the search knows of predictions."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from metricopt.adapters import FiLM, OutputAffine, adapt
+from metricopt.examples import Examples
+from metricopt.metrics import mcr
+from metricopt.supervised import SupervisedTask
+
+
+@pytest.fixture
+def small_task():
+    def made(rows):
+        draw = torch.Generator().manual_seed(0)
+        inputs = torch.randn(rows, 4, generator=draw)
+        data = Examples(inputs, inputs[:, :3].argmax(1))
+        net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+        for parameter in net.parameters():
+            parameter.data = 0.5 * torch.randn(parameter.shape, generator=draw)
+        model = adapt(net, FiLM(dim=5) + OutputAffine(), example=inputs[:2])
+        return SupervisedTask(model, loss=cross_entropy, metric=mcr(), train=data, search=data)
+
+    return made
