@@ -13,7 +13,7 @@ from metricopt.seeding import stream
 from metricopt.tasks.from_table import Parts, problem_from_table, shuffled_parts
 from metricopt.tasks.problem import Problem
 
-SIZES = (60_000, 10_000, 10_000, 100_000)
+SIZES = (60_000, 20_000, 20_000, 100_000)
 """Rows of train, search, accept and test."""
 
 
@@ -30,14 +30,15 @@ def covtype(
     cache: Path | None = None,
     dim: int = 32,
 ) -> Problem:
-    """A problem on CoverType's seven classes: train 60,000 rows, search 10,000, accept 10,000, test 100,000.
+    """A problem on CoverType's seven classes: train 60,000 rows, search 20,000, accept 20,000, test 100,000.
 
     Args:
         name: Name of the problem.
         metric: Registered name of the metric.
         sampling: How mini-batches are drawn.
         noisy: Part of the training labels that is replaced by one of the seven classes at random.
-        by_area: Whether the metric looks at groups, the four wilderness areas.
+        by_area: Whether the metric looks at groups, the wilderness areas: all parts but the training rows then have
+            as many rows of each, since the smallest, a twentieth of all rows, would be mostly noise otherwise.
         areas: The wilderness area of the training rows and those of all others, if not all areas are mixed. Area 0
             (Rawah) lacks classes 2, 3 and 5, area 2 (Comanche Peak) lacks class 3.
         sizes: Rows of train, search, accept and test.
@@ -52,7 +53,7 @@ def covtype(
     """
     measured = METRICS[metric]()
     table = DATASETS["covtype7"]()
-    parts = _mixed_parts(table, sizes, seed) if areas is None else _parts_of(areas, table, sizes, seed)
+    parts = _parts(table, sizes, areas=areas, evenly=by_area, seed=seed)
     targets = _noisy(table.target[parts.train], table.classes, noisy, seed)
     notes = f"; {noisy:.0%} of the training labels replaced at random" if noisy else ""
     shift = "" if areas is None else f"; training rows from area {areas[0]}, all others from {areas[1]}"
@@ -64,24 +65,30 @@ def covtype(
         adapter=FiLM(dim=dim) + OutputAffine(),
         sampling=sampling,
         seed=seed,
-        split_note=f"Split at random{notes}{shift}{'; groups: wilderness areas' if by_area else ''}",
+        split_note=f"Split at random{notes}{shift}{'; groups: wilderness areas, equally many rows' if by_area else ''}",
         train_targets=targets,
         groups=table.groups["wilderness"] if by_area else None,
         cache=cache,
     )
 
 
-def _mixed_parts(table: Table, sizes: tuple[int, ...], seed: int) -> Parts:
-    return Parts(*shuffled_parts(np.arange(len(table)), sizes, seed=seed))
-
-
-def _parts_of(areas: tuple[int, tuple[int, ...]], table: Table, sizes: tuple[int, ...], seed: int) -> Parts:
-    here, there = (np.flatnonzero(np.isin(table.groups["wilderness"], area)) for area in areas)
-    train, *others = sizes
-    return Parts(
-        *shuffled_parts(here, (train,), seed=seed),
-        *shuffled_parts(there, others, seed=seed),
-    )
+def _parts(
+    table: Table, sizes: tuple[int, ...], *, areas: tuple[int, tuple[int, ...]] | None, evenly: bool, seed: int
+) -> Parts:
+    """Rows of train, search, accept and test, from all areas or from those given."""
+    area_of, (trained, *others) = table.groups["wilderness"], sizes
+    if areas is None:
+        train, *_ = shuffled_parts(np.arange(len(table)), sizes, seed=seed)
+        rest = np.setdiff1d(np.arange(len(table)), train)
+    else:
+        train = shuffled_parts(np.flatnonzero(area_of == areas[0]), (trained,), seed=seed)[0]
+        rest = np.flatnonzero(np.isin(area_of, areas[1]))
+    if not evenly:
+        return Parts(train, *shuffled_parts(rest, others, seed=seed))
+    used = np.unique(area_of[rest])
+    shares = [size // len(used) for size in others]
+    by_area = [shuffled_parts(rest[area_of[rest] == area], shares, seed=seed) for area in used]
+    return Parts(train, *(np.concatenate(part) for part in zip(*by_area, strict=True)))
 
 
 def _noisy(targets: np.ndarray, classes: int, part: float, seed: int) -> np.ndarray:

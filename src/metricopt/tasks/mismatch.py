@@ -58,6 +58,9 @@ def _add(name: str, kind: Kind, build: partial[Problem], description: str) -> No
 
 
 _a9a, _adult, _covtype = partial(adult, data="adult_a9a"), partial(adult, data="adult_raw"), partial(covtype)
+# As many test rows as the smallest of CoverType's areas has for an equal share.
+_by_area = partial(covtype, metric="worst_group_accuracy", by_area=True, sizes=(60_000, 20_000, 20_000, 48_000))
+_SHIFT, _AWAY = (0, (2,)), (2, (0, 1, 3))  # the wilderness area of training, and those of use
 
 _add("a9a_balanced_f1", "threshold", partial(_a9a, metric="f1", sampling="balanced"),
      "F1 on A9A after class-balanced training, which says yes too often")  # fmt: skip
@@ -81,18 +84,24 @@ _add("a9a_precision_top10", "ranking", partial(_a9a, metric="precision_at_top"),
      "precision among the tenth of A9A's rows with the highest scores")  # fmt: skip
 _add("adult_worst_group", "ranking", partial(_adult, metric="worst_group_accuracy", by_group=True),
      "accuracy in the worst of Adult's groups by sex and race (rare races together)")  # fmt: skip
-_add("covtype7_worst_area", "ranking", partial(_covtype, metric="worst_group_accuracy", by_area=True),
+_add("covtype7_worst_area", "ranking", _by_area,
      "accuracy in the worst of CoverType's four wilderness areas")  # fmt: skip
 
 _add("adult_flipped_g_mean", "mismatch", partial(_adult, metric="g_mean", flipped=0.3),
      "geometric mean of both recalls on Adult, 30% of the positive training labels turned negative")  # fmt: skip
 _add("adult_flipped_aucpr", "mismatch", partial(_adult, metric="aucpr", flipped=0.3),
      "area under the precision-recall curve on Adult, 30% of the positive training labels turned negative")  # fmt: skip
-_add("covtype_shift_mcr", "mismatch", partial(_covtype, metric="mcr", areas=(0, (2,))),
+_add("covtype_shift_mcr", "mismatch", partial(_covtype, metric="mcr", areas=_SHIFT),
      "misclassification rate on CoverType, trained on one wilderness area and used on another")  # fmt: skip
-_add("covtype_away_mcr", "mismatch", partial(_covtype, metric="mcr", areas=(2, (0, 1, 3))),
+_add("covtype_shift_macro_f1", "mismatch", partial(_covtype, metric="macro_f1", areas=_SHIFT),
+     "macro F1 on CoverType, trained on one wilderness area and used on another")  # fmt: skip
+_add("covtype_away_mcr", "mismatch", partial(_covtype, metric="mcr", areas=_AWAY),
      "misclassification rate on CoverType, trained on another wilderness area and used on the other three")  # fmt: skip
-_add("covtype_away_macro_f1", "mismatch", partial(_covtype, metric="macro_f1", areas=(2, (0, 1, 3))),
+_add("covtype_away_macro_f1", "mismatch", partial(_covtype, metric="macro_f1", areas=_AWAY),
      "macro F1 on CoverType, trained on another wilderness area and used on the other three")  # fmt: skip
+_add("covtype_away_aucpr_macro", "mismatch", partial(_covtype, metric="aucpr_macro", areas=_AWAY),
+     "mean area under the precision-recall curve on CoverType, trained and used as before")  # fmt: skip
+_add("covtype_away_worst_area", "mismatch", partial(_by_area, areas=_AWAY),
+     "accuracy in the worst of the three areas of use on CoverType, trained and used as before")  # fmt: skip
 _add("covtype7_noisy_mcr", "mismatch", partial(_covtype, metric="mcr", noisy=0.4),
      "misclassification rate on CoverType, 40% of the training labels replaced at random")  # fmt: skip
