@@ -13,7 +13,7 @@ from metricopt.seeding import stream
 from metricopt.tasks.from_table import Parts, problem_from_table, shuffled_parts
 from metricopt.tasks.problem import Problem
 
-SIZES = (60_000, 20_000, 20_000, 100_000)
+SIZES = (60_000, 10_000, 10_000, 100_000)
 """Rows of train, search, accept and test."""
 
 
@@ -30,7 +30,7 @@ def covtype(
     cache: Path | None = None,
     dim: int = 32,
 ) -> Problem:
-    """A problem on CoverType's seven classes: train 60,000 rows, search 20,000, accept 20,000, test 100,000.
+    """A problem on CoverType's seven classes: train 60,000 rows, search 10,000, accept 10,000, test 100,000.
 
     Args:
         name: Name of the problem.
@@ -76,19 +76,22 @@ def _parts(
     table: Table, sizes: tuple[int, ...], *, areas: tuple[int, tuple[int, ...]] | None, evenly: bool, seed: int
 ) -> Parts:
     """Rows of train, search, accept and test, from all areas or from those given."""
-    area_of, (trained, *others) = table.groups["wilderness"], sizes
+    everything, area_of, (trained, *others) = np.arange(len(table)), table.groups["wilderness"], sizes
     if areas is None:
-        train, *_ = shuffled_parts(np.arange(len(table)), sizes, seed=seed)
-        rest = np.setdiff1d(np.arange(len(table)), train)
+        train, *rest = shuffled_parts(everything, sizes, seed=seed)
+        left = np.setdiff1d(everything, train)
     else:
-        train = shuffled_parts(np.flatnonzero(area_of == areas[0]), (trained,), seed=seed)[0]
-        rest = np.flatnonzero(np.isin(area_of, areas[1]))
-    if not evenly:
-        return Parts(train, *shuffled_parts(rest, others, seed=seed))
-    used = np.unique(area_of[rest])
-    shares = [size // len(used) for size in others]
-    by_area = [shuffled_parts(rest[area_of[rest] == area], shares, seed=seed) for area in used]
-    return Parts(train, *(np.concatenate(part) for part in zip(*by_area, strict=True)))
+        train, left = (
+            shuffled_parts(everything[area_of == areas[0]], (trained,), seed=seed)[0],
+            everything[np.isin(area_of, areas[1])],
+        )
+        rest = shuffled_parts(left, others, seed=seed)
+    if evenly:
+        used = np.unique(area_of[left])
+        shares = [size // len(used) for size in others]
+        by_area = [shuffled_parts(left[area_of[left] == area], shares, seed=seed) for area in used]
+        rest = [np.concatenate(part) for part in zip(*by_area, strict=True)]
+    return Parts(train, *rest)
 
 
 def _noisy(targets: np.ndarray, classes: int, part: float, seed: int) -> np.ndarray:
