@@ -6,7 +6,7 @@ import torch
 from sklearn.metrics import f1_score
 from torch import nn
 
-from metricopt.acceptance import Comparison, compare, compare_models
+from metricopt.acceptance import Comparison, climb, compare
 from metricopt.errors import MetricFailureWarning
 from metricopt.examples import Examples
 from metricopt.metrics import Metric, accuracy, aucpr, f_beta, mcr, worst_group_accuracy
@@ -138,7 +138,7 @@ def test_comparing_models_is_comparing_their_outputs(metric):
     with torch.no_grad():
         outputs = (models[0](inputs), models[1](inputs))
     by_outputs = compare(metric, outputs, examples, resamples=60, generator=seeded(3))
-    by_models = compare_models(metric, models, examples, resamples=60, generator=seeded(3))
+    by_models = compare(metric, models, examples, resamples=60, generator=seeded(3))
     assert by_models.interval == pytest.approx(by_outputs.interval, abs=1e-6)
     assert (by_models.before, by_models.after) == pytest.approx((by_outputs.before, by_outputs.after), abs=1e-6)
     assert by_models.confidence == pytest.approx(by_outputs.confidence, abs=0.02)
@@ -154,8 +154,8 @@ def test_a_metric_on_the_model_that_fails_on_a_resample_is_left_out_there():
         return float(model(x).sigmoid()[y == 1].mean())
 
     with pytest.warns(MetricFailureWarning, match="no positives"):
-        found = compare_models(
-            Metric(strict, on="model", goal="max"), (linear(0), linear(10)), examples, generator=seeded()
+        found = compare(
+            Metric(strict, on="model", goal="max"), (linear(0), linear(10)), examples, resamples=50, generator=seeded()
         )
     draws = torch.randint(20, (50, 20), generator=seeded())
     assert found.resamples == int((draws == 0).any(1).sum()) < 50
@@ -165,3 +165,54 @@ def test_a_metric_on_the_model_that_fails_on_a_resample_is_left_out_there():
 def test_only_an_interval_wholly_above_zero_is_accepted(low, accepted):
     found = Comparison(0.2, 0.1, (low, 0.2), level=0.9, confidence=0.9, resamples=9, examples=9)
     assert found.accepted is accepted
+
+
+def ladder(rows, seed, *, steps):
+    """Logits of a model that errs on 30% of rows and of others, each of which repairs and spoils shares of the last."""
+    generator = seeded(seed)
+    targets = torch.randint(2, (rows,), generator=generator)
+    wrong = torch.rand(rows, generator=generator) < ERROR
+    members = [wrong]
+    for repaired, spoiled in steps:
+        luck = torch.rand(rows, generator=generator)
+        members.append(torch.where(members[-1], luck >= repaired, luck < spoiled))
+    outputs = [torch.where(each, -1.0, 1.0) * (2 * targets - 1) for each in members]
+    return outputs, Examples(torch.zeros(rows, 1), targets)
+
+
+def climbed(seed, steps, rows=600):
+    outputs, examples = ladder(rows, seed, steps=steps)
+    return climb(mcr(), outputs, examples, resamples=200, generator=seeded(seed))
+
+
+NO_BETTER = (0.2, 0.2 * ERROR / (1 - ERROR))  # as many rows lost as won
+
+
+@pytest.mark.parametrize(
+    ("steps", "kept"),
+    [
+        ([(0.6, 0.0), (0.6, 0.0)], 2),  # both help
+        ([(0.6, 0.0), (0.0, 0.1)], 1),  # what comes after the first undoes part of it
+        ([(0.0, 0.1), (0.9, 0.0)], 2),  # the first harms, the second more than repairs it
+    ],
+)
+def test_a_candidate_is_kept_only_if_it_is_better_than_the_one_kept_before_it(steps, kept):
+    found, comparison = climbed(0, steps)
+    assert found == kept and comparison.accepted
+    assert comparison.level == pytest.approx(0.95)  # half of the error for each of two
+
+
+def test_if_nothing_is_kept_the_last_candidate_is_shown_and_not_accepted():
+    found, comparison = climbed(0, [(0.0, 0.1), (0.0, 0.1)])
+    assert found == 2 and not comparison.accepted and comparison.after > comparison.before
+
+
+def test_two_candidates_that_are_no_better_are_accepted_in_at_most_five_percent_together():
+    accepted = sum(climbed(seed, [NO_BETTER, NO_BETTER], rows=150)[1].accepted for seed in range(200))
+    assert accepted <= 200 * 0.05 + 2.5 * math.sqrt(200 * 0.05 * 0.95)
+
+
+def test_a_single_candidate_is_compared_as_ever():
+    outputs, examples = pair(200, 0, repaired=0.5, spoiled=0.0)
+    alone = climb(mcr(), outputs, examples, resamples=50, generator=seeded(1))
+    assert alone == (1, compare(mcr(), outputs, examples, resamples=50, generator=seeded(1)))

@@ -25,6 +25,7 @@ LAYERS = (
     ("supervised",),
     ("trajectory", "value", "optim"),
     ("acceptance", "three_sets", "changes", "loss_line"),
+    ("judging",),
     ("search",),
     ("finetune",),
     ("result", "preflight"),

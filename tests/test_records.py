@@ -72,3 +72,14 @@ def test_an_outcome_knows_what_it_would_have_been_with_fewer_queries():
     assert [outcome.at(queries) is each for queries, each in ((1, a), (9, a), (10, b), (19, b), (500, c))] == [True] * 5
     with pytest.raises(ValueError, match="nothing was known after 0 queries; the first incumbent needs 1"):
         outcome.at(0)
+
+
+def test_what_is_to_be_judged_is_the_best_plain_vector_and_then_the_best_of_all():
+    zero, shift, end = torch.zeros(2), torch.tensor([0.0, 1.0]), torch.ones(2)
+    outcome = Outcome(end, ((1, zero), (5, shift), (9, end)), plain=((1, zero), (5, shift), (9, shift)))
+    assert outcome.rungs().tolist() == [[0, 1], [1, 1]]
+    assert outcome.rungs(5).tolist() == [[0, 1]]  # they are one and the same
+    assert outcome.rungs(4).tolist() == [[0, 0]]
+    plainly_nothing = Outcome(end, ((1, zero), (9, end)), plain=((1, zero), (9, zero)))
+    assert plainly_nothing.rungs().tolist() == [[1, 1]]  # the original is what all are compared with anyway
+    assert Outcome(end, ((9, end),)).rungs().tolist() == [[1, 1]]

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -77,7 +77,7 @@ class Kept:
 
 def compare(
     metric: Metric,
-    outputs: tuple[Tensor, Tensor],
+    pair: Sequence[Tensor | torch.nn.Module],
     examples: Examples,
     *,
     level: float = 0.9,
@@ -86,6 +86,7 @@ def compare(
 ) -> Comparison:
     """Original against new outputs (n, ...) on `examples`; rows are resampled together, so the test is paired.
 
+    For a metric computed on the model itself, the models instead of their outputs; it is asked once a resample.
     Accepting when the two-sided interval of `level` 0.9 is above zero is a one-sided test at 5%.
 
     Example:
@@ -96,35 +97,61 @@ def compare(
         >>> compare(mcr(), (wrong, right), data, generator=torch.Generator().manual_seed(0)).accepted
         True
     """
-    evaluate = _evaluator(metric, outputs, examples)
-    return _bootstrap(metric, evaluate, len(examples), level=level, resamples=resamples, generator=generator)
+    return climb(metric, pair, examples, level=level, resamples=resamples, generator=generator)[1]
 
 
-def compare_models(
+def climb(
     metric: Metric,
-    models: tuple[torch.nn.Module, torch.nn.Module],
+    candidates: Sequence[Tensor | torch.nn.Module],
     examples: Examples,
     *,
     level: float = 0.9,
-    resamples: int = 50,
+    resamples: int = 500,
     generator: torch.Generator,
-) -> Comparison:
-    """Like `compare` for a metric computed on the model itself: every resample asks it about other rows.
+) -> tuple[int, Comparison]:
+    """How far to go from the original over candidates, plainest first, each kept only if better than the one before.
+
+    What is found in all directions of phi has to show that it is better than a threshold, and that better than the
+    original. Of k candidates each is tested at 1/k of the error that `level` allows, so all together at no more.
+
+    Args:
+        metric: What they are compared by.
+        candidates: Outputs (n, ...) of the original and of one candidate or more, or the models themselves.
+        examples: Rows that nothing was chosen on.
+        level: Of the two-sided interval of the gain of a single candidate.
+        resamples: Of the rows, the same ones for all.
+        generator: Where these come from.
+
+    Returns:
+        The candidate kept and the original against it; the last one, which is not accepted, if none is kept.
 
     Example:
-        >>> size = Metric(lambda model, x, y: float(model(x).mean()), on="model", goal="max", name="size")
-        >>> models = (torch.nn.Hardtanh(0.0, 0.5), torch.nn.Hardtanh(0.0, 1.0))
-        >>> data = Examples(torch.linspace(0, 1, 50), torch.zeros(50))
-        >>> compare_models(size, models, data, generator=torch.Generator().manual_seed(0)).accepted
-        True
+        >>> from metricopt.metrics import mcr
+        >>> truth, draw = torch.arange(400) % 2, torch.Generator().manual_seed(0)
+        >>> right, half, wrong = truth * 2.0 - 1, torch.ones(400), 1 - truth * 2.0
+        >>> data = Examples(torch.zeros(400, 1), truth)
+        >>> climb(mcr(), [wrong, half, right], data, generator=draw)[0]
+        2
+        >>> climb(mcr(), [wrong, half, half], data, generator=draw)[0]  # the third is no better than the second
+        1
     """
-    evaluate = _evaluator(metric, models, examples)
-    return _bootstrap(metric, evaluate, len(examples), level=level, resamples=resamples, generator=generator)
+    whole, resampled = _bootstrap(_evaluator(metric, candidates, examples), len(examples), resamples, generator)
+    each = 1 - (1 - level) / (len(candidates) - 1)
+
+    def between(one: int, other: int) -> Comparison:
+        return _compared(metric, whole[[one, other]], resampled[[one, other]], level=each, examples=len(examples))
+
+    kept = 0
+    for candidate in range(1, len(candidates)):
+        if between(kept, candidate).accepted and between(0, candidate).accepted:
+            kept = candidate
+    shown = kept or len(candidates) - 1
+    return shown, between(0, shown)
 
 
 def check_kept(
     constraint: Constraint,
-    pair: tuple[Tensor, Tensor] | tuple[torch.nn.Module, torch.nn.Module],
+    pair: Sequence[Tensor | torch.nn.Module],
     examples: Examples,
     *,
     resamples: int = 500,
@@ -152,7 +179,7 @@ def check_kept(
 
 
 def _evaluator(
-    metric: Metric, candidates: tuple[Tensor | torch.nn.Module, ...], examples: Examples
+    metric: Metric, candidates: Sequence[Tensor | torch.nn.Module], examples: Examples
 ) -> Callable[[Tensor], Tensor]:
     """A function from rows (replicates, n) to values (candidates, replicates)."""
 
@@ -175,28 +202,27 @@ def _value(metric: Metric, model: torch.nn.Module, examples: Examples) -> Tensor
 
 
 def _bootstrap(
-    metric: Metric,
-    evaluate: Callable[[Tensor], Tensor],
-    rows: int,
-    *,
-    level: float,
-    resamples: int,
-    generator: torch.Generator,
-) -> Comparison:
+    evaluate: Callable[[Tensor], Tensor], rows: int, resamples: int, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Values on all rows, (candidates,), and on resamples of them, (candidates, resamples), NaN where it failed."""
     everything, retries = torch.arange(rows)[None], 0
     whole = evaluate(everything)[:, 0]
     while bool(whole.isnan().any()) and retries < min(_RETRIES, resamples - 1):
         whole, retries = torch.where(whole.isnan(), evaluate(everything)[:, 0], whole), retries + 1
-    before, after = whole.tolist()
     # Instead of resamples, so that a metric is asked as often whether it fails or not.
     index = torch.randint(rows, (resamples - retries, rows), generator=generator)
-    pairs = torch.cat([evaluate(part) for part in index.split(_REPLICATES_AT_ONCE)], 1)  # (2, resamples)
-    pairs = pairs[:, ~pairs.isnan().any(0)]
+    return whole, torch.cat([evaluate(part) for part in index.split(_REPLICATES_AT_ONCE)], 1)
+
+
+def _compared(metric: Metric, whole: Tensor, resampled: Tensor, *, level: float, examples: int) -> Comparison:
+    """Two candidates by their values on all rows (2,) and on resamples (2, resamples)."""
+    pairs = resampled[:, ~resampled.isnan().any(0)]
     gains = (pairs[1] - pairs[0]) * (1.0 if metric.goal == "max" else -1.0)
     tail = (1 - level) / 2
     # Without a single number nothing is known, and nothing must be accepted.
     ends = torch.tensor([tail, 1 - tail], dtype=gains.dtype)
     low, high = torch.quantile(gains, ends).tolist() if gains.numel() else (math.nan, math.nan)
+    before, after = whole.tolist()
     return Comparison(
         before=before,
         after=after,
@@ -204,5 +230,5 @@ def _bootstrap(
         level=level,
         confidence=float((gains > 0).sum()) / max(gains.numel(), 1),
         resamples=gains.numel(),
-        examples=rows,
+        examples=examples,
     )

@@ -21,13 +21,14 @@ from metricopt.events import NAME, Event, Listener, read_events
 from metricopt.examples import Examples, Sampling
 from metricopt.finetune import PAPER, LearntValue, finetune, learn_value_function
 from metricopt.journal import open_journal
+from metricopt.judging import changes_at, check_phi, compare_phi, keep_best, resamples_of
 from metricopt.ledger import QueryLedger
 from metricopt.loss_line import loss_line
 from metricopt.metrics import as_metric
 from metricopt.preflight import check_loss, check_parts, check_plan
 from metricopt.records import Outcome
 from metricopt.registry import one_of
-from metricopt.result import Result, changes_at, check_phi, compare_phi, resamples_of
+from metricopt.result import Result
 from metricopt.search import Recipe, walk
 from metricopt.search.starts import loss_starts
 from metricopt.seeding import stream
@@ -171,12 +172,12 @@ def _start(task: SupervisedTask, settings: Event, sets: dict[str, Examples]) -> 
 def _judged(
     task: SupervisedTask, held_out: Examples, outcome: Outcome, correlation: float, *, seed: int, began: float
 ) -> Result:
-    """The proposal on data that were never queried, and the model that follows from it."""
-    model, ledger = task.model, task.ledger
-    pair = torch.stack([torch.zeros_like(outcome.phi), outcome.phi])
-    comparison = compare_phi(model, task.metric, pair, held_out, seed=seed)
+    """What was found on data that were never queried, and the model that follows from it."""
+    model, ledger, rungs = task.model, task.ledger, outcome.rungs()
+    proposal, comparison = keep_best(model, task.metric, rungs, held_out, seed=seed)
+    pair = torch.stack([torch.zeros_like(proposal), proposal])
     kept = tuple(check_phi(model, constraint, pair, held_out, seed=seed) for constraint in task.keep)
-    ledger.resamples += 2 * (resamples_of(task.metric) + 1)
+    ledger.resamples += (1 + len(rungs)) * (resamples_of(task.metric) + 1)
     ledger.checks += sum(resamples_of(constraint.metric) + 2 for constraint in task.keep)
     stopped = ledger.stopped
     if stopped:
@@ -185,7 +186,7 @@ def _judged(
         model=model,
         metric=task.metric,
         comparison=comparison,
-        proposal=outcome.phi,
+        proposal=proposal,
         outcome=outcome,
         ledger=ledger,
         seconds=time.perf_counter() - began,
@@ -193,12 +194,12 @@ def _judged(
         kept=kept,
         stopped=stopped,
     )
-    model.phi.data.copy_(outcome.phi if result.accepted else torch.zeros_like(outcome.phi))
+    model.phi.data.copy_(pair[int(result.accepted)])
     constraints = [asdict(each) for each in kept]
     accepted = {**asdict(comparison), "accepted": result.accepted, "constraints": constraints}
     ledger.note("accepted", {**accepted, "changes": changes_at(model, task.metric, pair, held_out)})
-    ledger.note("landscape", loss_line(task, outcome.phi))
-    ledger.note("result", {**result.to_dict(), "proposal": outcome.phi, "phi": model.phi})
+    ledger.note("landscape", loss_line(task, proposal))
+    ledger.note("result", {**result.to_dict(), "proposal": proposal, "phi": model.phi})
     return result
 
 

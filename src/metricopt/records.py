@@ -101,6 +101,7 @@ class Outcome:
     Attributes:
         phi: The vector chosen in the end, (dim,).
         incumbents: Pairs (queries used, vector it would have returned then), in increasing order of queries.
+        plain: The same for the best of those vectors that only starts and shifts of outputs had led to, if it knows.
 
     Example:
         >>> outcome = Outcome(torch.ones(2), ((1, torch.zeros(2)), (10, torch.ones(2))))
@@ -110,12 +111,27 @@ class Outcome:
 
     phi: Tensor
     incumbents: tuple[tuple[int, Tensor], ...]
+    plain: tuple[tuple[int, Tensor], ...] = ()
 
     def at(self, queries: int) -> Tensor:
         """The vector that would have been returned after at most `queries` queries."""
-        known = [phi for used, phi in self.incumbents if used <= queries]
-        if not known:
-            raise ValueError(
-                f"nothing was known after {queries} queries; the first incumbent needs {self.incumbents[0][0]}"
-            )
-        return known[-1]
+        return _last(self.incumbents, queries)
+
+    def rungs(self, queries: int | None = None) -> Tensor:
+        """What is to be judged, after at most `queries` queries or in the end, plainest first: (1 or 2, dim).
+
+        Example:
+            >>> zero, shift, end = torch.zeros(2), torch.tensor([0.0, 1.0]), torch.ones(2)
+            >>> Outcome(end, ((1, zero), (9, end)), plain=((1, zero), (5, shift))).rungs().tolist()
+            [[0.0, 1.0], [1.0, 1.0]]
+        """
+        chosen = self.phi if queries is None else self.at(queries)
+        plain = _last(self.plain, 2**31 if queries is None else queries) if self.plain else chosen
+        return chosen[None] if torch.equal(plain, chosen) or not bool(plain.any()) else torch.stack([plain, chosen])
+
+
+def _last(history: tuple[tuple[int, Tensor], ...], queries: int) -> Tensor:
+    known = [phi for used, phi in history if used <= queries]
+    if not known:
+        raise ValueError(f"nothing was known after {queries} queries; the first incumbent needs {history[0][0]}")
+    return known[-1]

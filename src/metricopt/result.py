@@ -1,6 +1,5 @@
 """What an optimisation found, in memory and on disk."""
 
-import copy
 import math
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -9,20 +8,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from metricopt.acceptance import Comparison, Kept, check_kept, compare, compare_models
+from metricopt.acceptance import Comparison, Kept
 from metricopt.adapters import AdaptedModel
 from metricopt.adapters.saved import adapter_facts, restored
-from metricopt.border import examples_on_model, host_outputs
-from metricopt.changes import label_changes
-from metricopt.constraint import Constraint
 from metricopt.errors import FileFormatError
 from metricopt.events import Event
-from metricopt.examples import Examples, as_examples
+from metricopt.examples import as_examples
 from metricopt.files import Saved, load, save
+from metricopt.judging import compare_phi
 from metricopt.ledger import Query, QueryLedger
 from metricopt.metrics import Metric, as_metric
 from metricopt.records import Outcome
-from metricopt.seeding import stream
 
 _VERSION = 1
 _OWN = "result."  # before the names of tensors that are not the adapter's
@@ -187,95 +183,6 @@ def load_result(folder: Path | str, net: nn.Module, metric: Any, *, example: Any
         if isinstance(error, FileFormatError):
             raise
         raise FileFormatError(f"the result in {folder} is damaged ({error!r:.200}); expected a whole one") from error
-
-
-def compare_phi(
-    model: AdaptedModel,
-    metric: Metric,
-    pair: Tensor,
-    examples: Examples,
-    *,
-    resamples: int | None = None,
-    seed: int = 0,
-) -> Comparison:
-    """Two phi (2, dim) of one model on the same examples; 500 resamples, or 50 of a metric that is costly.
-
-    Example:
-        >>> from metricopt.adapters import OutputAffine, adapt
-        >>> x = torch.linspace(-1, 1, 100)[:, None]
-        >>> data, model = Examples(x, (x[:, 0] > 0).long()), adapt(nn.Linear(1, 1), OutputAffine())
-        >>> _ = model.net.weight.data.fill_(1.0), model.net.bias.data.fill_(0.5)
-        >>> pair = torch.tensor([[0.0, 0.0], [0.0, -0.5]])  # as it is, and shifted by -0.5
-        >>> found = compare_phi(model, as_metric("accuracy"), pair, data)
-        >>> found.before, found.after, found.accepted
-        (0.75, 1.0, True)
-    """
-    generator, resamples = stream(seed, "compare"), resamples or resamples_of(metric)
-    if metric.on == "model":
-        models = (_at(model, pair[0]), _at(model, pair[1]))
-        examples = examples_on_model(model, examples)
-        return compare_models(metric, models, examples, resamples=resamples, generator=generator)
-    examples = examples.with_truth_on_host()
-    return compare(metric, _both(model, pair, examples), examples, resamples=resamples, generator=generator)
-
-
-def check_phi(model: AdaptedModel, constraint: Constraint, pair: Tensor, examples: Examples, *, seed: int = 0) -> Kept:
-    """A constraint at two phi (2, dim) of one model, the second of which must keep it.
-
-    Example:
-        >>> from metricopt.adapters import OutputAffine, adapt
-        >>> x = torch.linspace(-1, 1, 100)[:, None]
-        >>> data, model = Examples(x, (x[:, 0] > 0).long()), adapt(nn.Linear(1, 1), OutputAffine())
-        >>> _ = model.net.weight.data.fill_(1.0), model.net.bias.data.fill_(0.5)
-        >>> pair = torch.tensor([[0.0, 0.0], [0.0, -0.5]])  # as it is, and shifted by -0.5
-        >>> check_phi(model, Constraint("accuracy", at_least=0.9), pair, data).holds
-        True
-    """
-    generator, resamples = stream(seed, "constraint"), resamples_of(constraint.metric)
-    of_model = constraint.metric.on == "model"
-    both = (_at(model, pair[0]), _at(model, pair[1])) if of_model else _both(model, pair, examples)
-    examples = examples_on_model(model, examples) if of_model else examples.with_truth_on_host()
-    return check_kept(constraint, both, examples, resamples=resamples, generator=generator)
-
-
-def resamples_of(metric: Metric) -> int:
-    """How many resamples a comparison by this metric is worth.
-
-    Example:
-        >>> resamples_of(as_metric("f1"))
-        500
-    """
-    return 50 if metric.costly else 500
-
-
-def _both(model: AdaptedModel, pair: Tensor, examples: Examples) -> tuple[Tensor, Tensor]:
-    before, after = (host_outputs(model, phi[None], examples.inputs)[0] for phi in pair)
-    return before, after
-
-
-def _at(model: AdaptedModel, phi: Tensor) -> AdaptedModel:
-    model = copy.deepcopy(model)
-    model.phi.data.copy_(phi)
-    return model
-
-
-def changes_at(model: AdaptedModel, metric: Metric, pair: Tensor, examples: Examples) -> dict[str, Any]:
-    """Which examples the second of two phi (2, dim) gets right or wrong that the first did not, by class.
-
-    Nothing where outputs are no predictions of classes or the true classes are not known here.
-
-    Example:
-        >>> from metricopt.adapters import OutputAffine, adapt
-        >>> x = torch.linspace(-1, 1, 100)[:, None]
-        >>> data, model = Examples(x, (x[:, 0] > 0).long()), adapt(nn.Linear(1, 1), OutputAffine())
-        >>> _ = model.net.weight.data.fill_(1.0), model.net.bias.data.fill_(0.5)
-        >>> pair = torch.tensor([[0.0, 0.0], [0.0, -0.5]])  # as it is, and shifted by -0.5
-        >>> changes_at(model, as_metric("accuracy"), pair, data)["won"]
-        [25, 0]
-    """
-    if metric.hidden or metric.on in ("model", "embeddings"):
-        return {}
-    return label_changes(_both(model, pair, examples), examples.targets.cpu())
 
 
 def _events(result: Result) -> tuple[Event, ...]:

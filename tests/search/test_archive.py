@@ -110,3 +110,31 @@ def test_without_a_single_answer_there_is_no_outcome():
     archive.observe(points(1), stage="a")
     with pytest.raises(ObservationError, match="none of 1 metric queries was answered"):
         archive.outcome()
+
+
+@pytest.mark.parametrize(("doubt", "settled"), [(0.05, True), (0.001, False)])
+def test_the_last_plain_point_is_settled_on_unless_the_lowest_is_better_by_more_than_the_doubt(doubt, settled):
+    archive = Archive(Scripted(0.5, 0.4, 0.41, doubt=doubt), 3, caution=1.0)
+    archive.observe(points(1, 2, 3), stage="shift", plain=True)
+    archive.settle()
+    outcome = archive.outcome()
+    assert float(archive.plain[0]) == float(outcome.phi[0]) == (3 if settled else 2)
+    assert archive.best.tolist() == [2, 0]  # where the search goes on
+    assert float(outcome.plain[-1][1][0]) == (3 if settled else 2)
+
+
+def test_settling_on_a_plain_point_leaves_a_better_one_of_all_directions_alone():
+    archive = Archive(Scripted(0.5, 0.1, 0.4, 0.41, doubt=0.05), 4, caution=1.0)
+    archive.observe(points(1), stage="shift", plain=True)
+    archive.observe(points(2), stage="value")
+    archive.observe(points(3, 4), stage="shift", plain=True)
+    archive.settle()
+    outcome = archive.outcome()
+    assert float(outcome.phi[0]) == 2 and outcome.rungs()[:, 0].tolist() == [4, 2]
+
+
+def test_a_point_without_an_answer_is_not_settled_on():
+    archive = Archive(Scripted(0.5, math.nan, doubt=1.0), 2, caution=1.0)
+    archive.observe(points(1, 2), stage="shift", plain=True)
+    archive.settle()
+    assert archive.outcome().phi.tolist() == [1, 0]

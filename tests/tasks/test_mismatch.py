@@ -26,9 +26,9 @@ def cache(tmp_path_factory):
     return tmp_path_factory.mktemp("weights")
 
 
-def test_there_are_seventeen_problems_of_three_kinds():
+def test_there_are_twenty_problems_of_three_kinds():
     kinds = [spec.kind for _, spec in PROBLEMS.items()]
-    assert {kind: kinds.count(kind) for kind in kinds} == {"threshold": 6, "ranking": 5, "mismatch": 6}
+    assert {kind: kinds.count(kind) for kind in kinds} == {"threshold": 6, "ranking": 5, "mismatch": 9}
     assert all(name == spec.name and spec.description for name, spec in PROBLEMS.items())
 
 
@@ -103,3 +103,18 @@ def test_noise_replaces_four_in_ten_training_labels():
     changed = float((clean.train.targets != noisy.train.targets).double().mean())
     assert changed == pytest.approx(0.4 * 6 / 7, abs=0.04)  # one in seven hits its old label
     assert torch.equal(clean.accept.targets, noisy.accept.targets)
+
+
+@needs_covtype
+@pytest.mark.parametrize(("areas", "used"), [(None, 4), ((2, (0, 1, 3)), 3)])
+def test_by_area_there_are_as_many_rows_of_each_area_and_none_twice(areas, used):
+    problem = covtype(
+        "areas", metric="worst_group_accuracy", by_area=True, areas=areas, sizes=(3000, 600, 600, 2400), seed=0, dim=4
+    )
+    parts = (problem.search, problem.accept, problem.test)
+    for part, rows in zip(parts, (600, 600, 2400), strict=True):
+        assert part.groups is not None
+        counts = torch.bincount(part.groups)
+        assert sorted(counts[counts > 0].tolist()) == [rows // used] * used
+    rows = torch.cat([problem.train.inputs, *(part.inputs for part in parts)])
+    assert len(torch.unique(rows, dim=0)) == len(rows)

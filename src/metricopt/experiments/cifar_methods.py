@@ -12,6 +12,7 @@ from metricopt.baselines import BASELINES
 from metricopt.baselines.incumbent import Incumbent
 from metricopt.baselines.post_shift import search_shifts, shift_axes
 from metricopt.finetune import PAPER, Stages, finetune, learn_value_function
+from metricopt.judging import keep_best
 from metricopt.losses import Loss, aucpr, cross_entropy, large_margin_softmax, pairwise_aucroc, raw_logits
 from metricopt.optimize import propose
 from metricopt.search import Recipe
@@ -179,4 +180,5 @@ class Bench:
         task = self.problem.task(queries=self.budget.queries, loss=loss, labels_visible=labels)
         recipe = self.budget.recipe
         outcome, correlation = propose(task, queries=self.budget.queries, recipe=recipe, seed=self.seed)
-        return Proposal(outcome.phi, task.ledger.used, correlation)
+        phi, _ = keep_best(task.model, task.metric, outcome.rungs(), self.problem.accept, seed=self.seed)
+        return Proposal(phi, task.ledger.used, correlation)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from metricopt.adapters import AdaptedModel, DynamicBias
 from metricopt.baselines import BASELINES
+from metricopt.judging import keep_best
 from metricopt.losses import cost_sensitive_f, lovasz_hinge
 from metricopt.metrics import Metric
 from metricopt.optimize import propose
@@ -143,7 +144,8 @@ def metricopt(bench: Bench, metric: Metric) -> Proposal:
     """MetricOpt, default search: starts, output shifts and a local Gaussian process as the value function."""
     task = bench.problem.task(queries=bench.queries, metric=metric)
     outcome, correlation = propose(task, queries=bench.queries, seed=bench.problem.seed)
-    return Proposal(partial(_of_phi, task.model, outcome.phi), task.ledger.used, correlation)
+    phi, _ = keep_best(task.model, metric, outcome.rungs(), bench.problem.accept, seed=bench.problem.seed)
+    return Proposal(partial(_of_phi, task.model, phi), task.ledger.used, correlation)
 
 
 def _of_network(net: nn.Module, inputs: Tensor) -> Tensor:

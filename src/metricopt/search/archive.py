@@ -39,6 +39,7 @@ class Archive:
         self._returned, self._returned_cost = self.best, self.best_cost
         self._free = 0  # queries that were not plain
         self._incumbents: list[tuple[int, Tensor]] = []
+        self._plains: list[tuple[int, Tensor]] = []
 
     @property
     def left(self) -> int:
@@ -67,7 +68,24 @@ class Archive:
         if cost < self.best_cost:
             self.best, self.best_cost = point, cost
         self._judge(point, cost, plain=plain)
+        self._remember()
+
+    def settle(self) -> None:
+        """Take the last point, a plain one, for the best of these, unless the lowest one is better by more than luck.
+
+        It is there for another reason than its answer: the smooth curve that is lowest there.
+        """
+        point, cost = self.points[-1], float(self.costs[-1])
+        if math.isnan(cost) or cost - self.plain_cost > self.caution * self.task.doubt(point, self.plain):
+            return
+        if torch.equal(self._returned, self.plain):
+            self._return(point, cost)
+        self.plain, self.plain_cost = point, cost
+        self._remember()
+
+    def _remember(self) -> None:
         self._incumbents.append((len(self.costs), self._returned))
+        self._plains.append((len(self.costs), self.plain))
 
     def _judge(self, point: Tensor, cost: float, *, plain: bool) -> None:
         """Return the point instead of the one returned so far if its gain is more than luck.
@@ -85,9 +103,12 @@ class Archive:
             self._ahead(point, cost, self.plain, self.plain_cost, luck)
             and self._ahead(point, cost, self._returned, self._returned_cost, self.caution)
         ):
-            self._returned, self._returned_cost = point, cost
-            fields = {"index": len(self.task.ledger.queries) - 1, "phi": point, "cost": cost}
-            self.task.ledger.note("incumbent", fields)
+            self._return(point, cost)
+
+    def _return(self, point: Tensor, cost: float) -> None:
+        self._returned, self._returned_cost = point, cost
+        fields = {"index": len(self.task.ledger.queries) - 1, "phi": point, "cost": cost}
+        self.task.ledger.note("incumbent", fields)
 
     def _ahead(self, point: Tensor, cost: float, other: Tensor, its_cost: float, caution: float) -> bool:
         """Whether a point is better than another one by so many standard errors."""
@@ -102,7 +123,7 @@ class Archive:
         return self.points[answered], self.costs[answered]
 
     def outcome(self) -> Outcome:
-        """The best point that was more than luck, and which that was after each call."""
+        """The best point that was more than luck, the best plain one, and which these were after each call."""
         if self.best_cost == math.inf:
             raise ObservationError(f"none of {len(self.costs)} metric queries was answered; see the warnings above")
-        return Outcome(self._returned, tuple(self._incumbents))
+        return Outcome(self._returned, tuple(self._incumbents), tuple(self._plains))

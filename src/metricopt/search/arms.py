@@ -52,14 +52,19 @@ class ShiftArm:
         [[0.0, 0.0, 0.0, -1.0], [0.0, 0.0, 0.0, 1.0]]
     """
 
-    def __init__(self, coordinates: Tensor, *, rows: int) -> None:
-        self._coordinates, self._rows = coordinates, rows
+    def __init__(self, coordinates: Tensor, *, rows: int, smallest: float = _SMALLEST_SHIFT) -> None:
+        self._coordinates, self._rows, self._smallest = coordinates, rows, smallest
         self._next, self._size, self._improved, self._noticed = 0, 1.0, False, False
 
     @property
     def spent(self) -> bool:
         """Whether the steps have become too small to change labels, or the metric does not look at shifts."""
-        return self._size < _SMALLEST_SHIFT
+        return self._size < self._smallest
+
+    @property
+    def blind(self) -> bool:
+        """Whether the metric does not look at shifts."""
+        return self._size == 0
 
     def pull(self, archive: Archive) -> None:
         """Try the next output's shift a step up and a step down."""

@@ -10,6 +10,7 @@ from metricopt.records import Outcome
 from metricopt.search.archive import Archive
 from metricopt.search.arms import Arm, ShiftArm
 from metricopt.search.recipe import Recipe
+from metricopt.search.threshold_arm import ThresholdArm
 from metricopt.search.value_arm import ValueArm
 from metricopt.seeding import stream
 from metricopt.task import Task
@@ -58,14 +59,15 @@ def walk(task: Task, *, queries: int, seed: int, starts: Tensor, recipe: Recipe 
     value = ValueArm(task, recipe, landmarks=landmarks, generator=stream(seed, "value arm"))
     arms: list[Arm] = [value]
     if recipe.shifts and len(task.shift_coordinates):
-        shift = ShiftArm(task.shift_coordinates, rows=recipe.rows)
+        one = len(task.shift_coordinates) == 1
+        shift = (ThresholdArm if one else ShiftArm)(task.shift_coordinates, rows=recipe.rows)
         _first_look(archive, shift, outputs=len(task.shift_coordinates))
         arms.insert(0, shift)
     _spend(archive, arms, least=recipe.least)
     return Walk(archive.outcome(), value.held_out_correlation(archive))
 
 
-def _first_look(archive: Archive, shift: ShiftArm, *, outputs: int) -> None:
+def _first_look(archive: Archive, shift: Arm, *, outputs: int) -> None:
     """Shifts alone: where they are all that is needed, nothing else must look better by luck, nor take the queries."""
     most = len(archive.costs) + min(max(_FIRST_QUERIES, 2 * outputs), round(_FIRST_LOOK * archive.queries))
     while not shift.spent and len(archive.costs) + 1 < most:

@@ -14,7 +14,6 @@ from metricopt.experiments.provenance import provenance
 from metricopt.experiments.quality.judge import Judge
 from metricopt.experiments.quality.methods import Method
 from metricopt.ledger import QueryLedger
-from metricopt.records import Outcome
 
 Row = dict[str, Any]
 """One run as plain data for JSON. Metrics are in natural units, `cost_...` in [0, 1] where lower is better."""
@@ -25,7 +24,7 @@ class Run:
     """A finished search at one budget.
 
     Attributes:
-        phi: The vector it proposes, (dim,).
+        rungs: The vectors it proposes, plainest first, (k, dim).
         used: Queries it made.
         seconds: Wall time of the search.
         cpu_seconds: Time of the processor.
@@ -33,7 +32,7 @@ class Run:
         warnings: How often it warned, by category.
     """
 
-    phi: Tensor
+    rungs: Tensor
     used: int
     seconds: float
     cpu_seconds: float
@@ -100,12 +99,8 @@ def _search(method: Method, judge: Judge, budgets: Sequence[int], seed: int) -> 
         # The forecasts are those of the whole run, so their correlation belongs to the last budget only.
         known = None if correlation is None or not last or math.isnan(correlation) else correlation
         used = min(budget, task.ledger.used)
-        runs.append(Run(_proposal(outcome, budget, last), used, wall, cpu, known, counts))
+        runs.append(Run(outcome.rungs(None if last else budget), used, wall, cpu, known, counts))
     return runs
-
-
-def _proposal(outcome: Outcome, budget: int, last: bool) -> Tensor:
-    return outcome.phi if last else outcome.at(budget)
 
 
 def _facts(method: Method, judge: Judge) -> Row:
@@ -124,7 +119,7 @@ def _facts(method: Method, judge: Judge) -> Row:
 
 
 def _figures(run: Run, judge: Judge) -> Row:
-    original, verdict = judge.original, judge.verdict(run.phi)
+    original, verdict = judge.original, judge.verdict(run.rungs)
     natural, held = judge.problem.metric.natural, verdict.comparison
     returned = verdict.test if held.accepted else original.test
     return {

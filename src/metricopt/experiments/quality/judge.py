@@ -1,4 +1,4 @@
-"""Judging vectors that a search returned: test metric, validation metric, and the acceptance test."""
+"""Judging what a search returned: test metric, validation metric, and the acceptance test."""
 
 import time
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from metricopt.acceptance import Comparison
-from metricopt.optimize import compare_phi
+from metricopt.judging import keep_best
 from metricopt.tasks import Problem
 
 _STANDARD_ERROR_RESAMPLES = 50
@@ -15,7 +15,7 @@ _STANDARD_ERROR_RESAMPLES = 50
 
 @dataclass(frozen=True)
 class Verdict:
-    """One vector, judged after the search is over.
+    """What becomes of a proposal, judged after the search is over.
 
     Attributes:
         test: Its cost on the test data.
@@ -29,7 +29,7 @@ class Verdict:
 
 
 class Judge:
-    """Judges vectors on one problem; the same vector is judged once, whoever found it.
+    """Judges proposals on one problem; the same one is judged once, whoever made it.
 
     Attributes:
         problem: The problem.
@@ -43,7 +43,7 @@ class Judge:
         >>> from metricopt.tasks.adult import adult
         >>> problem = adult("small", data="adult_a9a", metric="f1", sizes=(1000, 200, 200, 200), seed=0, dim=8)
         >>> judge = Judge(problem, film_dim=8, resamples=20)
-        >>> judge.verdict(torch.zeros(judge.dim)) is judge.original
+        >>> judge.verdict(torch.zeros(1, judge.dim)) is judge.original
         True
     """
 
@@ -55,28 +55,26 @@ class Judge:
         self._zero = torch.zeros(self.dim)
         self._costs = {part: float(problem.costs(self._zero[None], part)) for part in ("test", "search", "accept")}
         self.original = Verdict(self._costs["test"], self._costs["search"], self._unchanged())
-        self._known: dict[bytes, Verdict] = {self._key(self._zero): self.original}
+        self._known: dict[bytes, Verdict] = {self._key(self._zero[None]): self.original}
         self.standard_error = problem.standard_error("test", resamples=_STANDARD_ERROR_RESAMPLES)
         self.seconds = time.perf_counter() - began
 
-    def verdict(self, phi: Tensor) -> Verdict:
-        """Verdict on a vector (dim,)."""
-        key = self._key(phi)
+    def verdict(self, rungs: Tensor) -> Verdict:
+        """Verdict on vectors (k, dim), plainest first, of which one is kept: see `climb`."""
+        key = self._key(rungs)
         if key not in self._known:
             began = time.perf_counter()
-            self._known[key] = self._judged(phi.detach().float())
+            self._known[key] = self._judged(rungs.detach().float())
             self.seconds += time.perf_counter() - began
         return self._known[key]
 
-    def _judged(self, phi: Tensor) -> Verdict:
-        problem, pair = self.problem, torch.stack([self._zero, phi])
-        return Verdict(
-            float(problem.costs(phi[None], "test")),
-            float(problem.costs(phi[None], "search")),
-            compare_phi(
-                self._model, problem.metric, pair, problem.accept, resamples=self._resamples, seed=problem.seed
-            ),
+    def _judged(self, rungs: Tensor) -> Verdict:
+        problem = self.problem
+        phi, comparison = keep_best(
+            self._model, problem.metric, rungs, problem.accept, resamples=self._resamples, seed=problem.seed
         )
+        test, search = (float(problem.costs(phi[None], part)) for part in ("test", "search"))
+        return Verdict(test, search, comparison)
 
     def _unchanged(self) -> Comparison:
         """What a bootstrap of the original against itself gives, without doing it."""

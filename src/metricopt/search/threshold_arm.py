@@ -1,0 +1,74 @@
+"""The shift of a single output, which is a threshold: found roughly by steps, then on a smooth curve of answers."""
+
+import torch
+from torch import Tensor
+
+from metricopt.search.archive import Archive
+from metricopt.search.arms import ShiftArm
+from metricopt.value.view_gp import view_gp
+
+_BRACKET = 0.25  # logits; smaller steps would follow the luck of the metric's rows
+_REACH = 4  # such steps to either side
+_LEAST = 5  # answers a curve is drawn through
+_FINE = 0.01  # logits
+
+
+class ThresholdArm:
+    """Post-shift for one output, choosing the lowest point of a smooth curve instead of the lowest answer.
+
+    Of many thresholds that are about as good as each other the one with the lowest answer is the luckiest: on Adult's
+    F1, G-mean and Jaccard index the curve comes .0005 nearer to the best threshold for other rows (docs/recipe.md).
+
+    Attributes:
+        spent: Whether the threshold is chosen, or the metric does not look at it.
+
+    Example:
+        >>> from metricopt.tasks.synthetic import QuadraticTask
+        >>> task = QuadraticTask(dim=3, shifts=1)
+        >>> archive, arm = Archive(task, 40), ThresholdArm(task.shift_coordinates, rows=10)
+        >>> archive.observe(torch.zeros(1, 3), stage="start", plain=True)
+        >>> while not arm.spent:
+        ...     arm.pull(archive)
+        >>> bool((archive.plain - task.optimum)[-1].abs() < 0.05)
+        True
+    """
+
+    def __init__(self, coordinate: Tensor, *, rows: int) -> None:
+        self._axis, self._steps = int(coordinate), ShiftArm(coordinate, rows=rows, smallest=_BRACKET)
+        self.spent = False
+
+    def pull(self, archive: Archive) -> None:
+        """Step up and down or, once steps are small, ask around the best one and choose."""
+        if not self._steps.spent:
+            self._steps.pull(archive)
+            self.spent = self._steps.blind
+            return
+        self.spent, centre = True, archive.plain.clone()
+        offsets = _BRACKET * torch.arange(-_REACH, _REACH + 1)
+        known = self._along(archive, centre)[0]
+        new = offsets[((offsets[:, None] - known).abs() > _BRACKET / 2).all(1)]
+        self._ask(archive, centre, new)
+        at, costs = self._along(archive, centre)
+        if len(costs) >= _LEAST:
+            curve = view_gp(at[:, None], costs)
+            fine = torch.arange(float(at.min()), float(at.max()), _FINE)
+            self._ask(archive, centre, fine[curve(fine[:, None]).argmin()][None])
+            archive.settle()
+
+    def level(self, archive: Archive) -> float:
+        """The cost of the best plain point."""
+        return archive.plain_cost
+
+    def _ask(self, archive: Archive, centre: Tensor, offsets: Tensor) -> None:
+        points = centre.repeat(len(offsets), 1)
+        points[:, self._axis] += offsets
+        archive.observe(points, stage="shift", plain=True)
+
+    def _along(self, archive: Archive, centre: Tensor) -> tuple[Tensor, Tensor]:
+        """Offsets from the centre of answered points near it that differ in the threshold alone, and their costs."""
+        points, costs = archive.known()
+        away = points - centre
+        offsets = away[:, self._axis].clone()
+        away[:, self._axis] = 0
+        near = ~away.any(1) & (offsets.abs() <= (_REACH + 0.5) * _BRACKET)
+        return offsets[near], costs[near]

@@ -1,0 +1,86 @@
+import math
+
+import torch
+
+from metricopt.ledger import QueryLedger
+from metricopt.search.archive import Archive
+from metricopt.search.threshold_arm import ThresholdArm
+from metricopt.task import Task
+
+
+class Line(Task):
+    """A cost along one shift: a valley, and noise that is the same whenever the same shift is asked about."""
+
+    dim = 3
+
+    def __init__(self, *, lowest, noise, seed=0, failing=()):
+        self.ledger, self.lowest, self.failing = QueryLedger(), lowest, failing
+        self._noise = noise
+        self._waves = torch.randn(3, 40, generator=torch.Generator().manual_seed(seed))
+
+    def batches(self, population, generator):
+        raise NotImplementedError
+
+    def loss(self, phi, batch):
+        raise NotImplementedError
+
+    def truth(self, shift):
+        return 0.3 + 0.05 * (shift - self.lowest) ** 2
+
+    def costs(self, phi):
+        shift = phi[:, 2].double()
+        a, b, c = self._waves
+        rough = (a * torch.sin((20 + 40 * b.abs()) * shift[:, None] + 6 * c)).sum(1) / math.sqrt(20)
+        costs = self.truth(shift) + self._noise * rough
+        return torch.where(torch.tensor([round(float(s), 4) in self.failing for s in shift]), torch.nan, costs)
+
+    @property
+    def shift_coordinates(self):
+        return torch.tensor([2])
+
+    def doubt(self, phi, other):  # noqa: ARG002
+        return 2 * self._noise
+
+
+def chosen(task, queries=60, caution=1.0):
+    archive, arm = Archive(task, queries, caution=caution), ThresholdArm(task.shift_coordinates, rows=10)
+    archive.observe(torch.zeros(1, 3), stage="start", plain=True)
+    while not arm.spent and archive.left:
+        arm.pull(archive)
+    return archive
+
+
+def test_it_finds_the_lowest_point_of_a_smooth_line_with_few_queries():
+    archive = chosen(Line(lowest=0.83, noise=0.0), caution=1.0)
+    assert abs(float(archive.plain[2]) - 0.83) < 0.03
+    assert len(archive.costs) <= 22
+    assert not archive.points[:, :2].any()
+    assert {query.stage for query in archive.task.ledger.queries[1:]} == {"shift"}
+
+
+def test_through_noise_the_curve_chooses_better_than_the_lowest_answer_on_average():
+    by_curve, by_answer = [], []
+    for seed in range(30):
+        task = Line(lowest=0.6, noise=0.001, seed=seed)
+        archive = chosen(task)
+        by_curve.append(float(task.truth(archive.outcome().phi[2])))
+        by_answer.append(float(task.truth(archive.best[2])))
+    assert sum(by_curve) / 30 - 0.3 < 0.75 * (sum(by_answer) / 30 - 0.3)
+
+
+def test_a_line_whose_answers_all_are_the_same_ends_it_at_once():
+    task = Line(lowest=0.0, noise=0.0)
+    task.truth = lambda shift: torch.full_like(shift, 0.3)  # type: ignore[method-assign]
+    archive = chosen(task)
+    assert len(archive.costs) == 3 and not archive.outcome().phi.any()
+
+
+def test_shifts_without_an_answer_are_left_out_of_the_curve():
+    archive = chosen(Line(lowest=0.83, noise=0.0, failing=(0.75, 1.25)))
+    assert bool(archive.costs.isnan().any())
+    assert abs(float(archive.outcome().phi[2]) - 0.83) < 0.06
+
+
+def test_queries_that_end_before_the_curve_is_drawn_leave_the_lowest_answer():
+    archive = chosen(Line(lowest=0.83, noise=0.0), queries=5)
+    assert len(archive.costs) == 5 and torch.equal(archive.outcome().phi, archive.best)
