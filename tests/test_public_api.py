@@ -14,13 +14,10 @@ def python(code: str) -> str:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def test_importing_it_after_torch_takes_less_than_a_third_of_a_second_and_loads_nothing_heavy():
-    code = (
-        "import sys, time, torch; before = set(sys.modules); began = time.perf_counter(); import metricopt;"
-        "print(time.perf_counter() - began, *sorted(set(sys.modules) - before))"
-    )
-    seconds, *modules = python(code).split()
-    assert float(seconds) < 0.3
+def test_importing_it_after_torch_loads_nothing_heavy():  # how long it takes, `metricopt bench speed` measures
+    code = "import sys, torch; before = set(sys.modules); import metricopt;print(*sorted(set(sys.modules) - before))"
+    modules = python(code).split()
+    assert "metricopt" in modules
     assert not {"sklearn", "scipy", "matplotlib", "rich", "typer"} & {name.split(".")[0] for name in modules}
 
 

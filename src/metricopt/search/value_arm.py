@@ -128,7 +128,7 @@ class ValueArm:
         fresh = _fresh(seen, value.features)
         steps, beliefs = steps[fresh], value.samples(seen[fresh], heat, self._generator)
         chosen: list[int] = []
-        for belief in beliefs:
+        for belief in beliefs[: len(steps)]:
             belief[chosen] = torch.inf
             chosen.append(int(belief.argmin()))
         return steps[chosen]
