@@ -20,6 +20,9 @@ proposal), the same with the acceptance test applied to all, or every method's b
 
 Costs = dict[int, float]
 
+# One network's AUCPR differs in the eighth digit from run to run, by the order in which scores are summed.
+_DIGITS = 6
+
 
 @dataclass(frozen=True)
 class Standing:
@@ -44,14 +47,14 @@ class Standing:
 
 
 def cost_of(row: Row, view: View = "user") -> float:
-    """Test cost of a row in a view.
+    """Test cost of a row in a view, to as many digits as it is sure of.
 
     Example:
         >>> row = {"guarded": True, "cost_after": 0.3, "cost_returned": 0.2}
         >>> cost_of(row), cost_of(row, "proposal"), cost_of({**row, "guarded": False}), cost_of(row, "accepted")
         (0.2, 0.3, 0.3, 0.2)
     """
-    return row[f"cost_{_which(row, view)}"]
+    return round(row[f"cost_{_which(row, view)}"], _DIGITS)
 
 
 def _which(row: Row, view: View) -> str:
@@ -81,7 +84,7 @@ def originals(rows: Iterable[Row]) -> dict[str, Costs]:
     """
     table: dict[str, Costs] = defaultdict(dict)
     for row in rows:
-        table[row["problem"]][row["seed"]] = row["cost_before"]
+        table[row["problem"]][row["seed"]] = round(row["cost_before"], _DIGITS)
     return dict(table)
 
 
@@ -93,7 +96,7 @@ def standings(rows: Sequence[Row], view: View = "user") -> list[Standing]:
     before, found = originals(rows), []
     for (problem, _), methods in grouped.items():
         costs = [fmean(cost_of(row, view) for row in runs) for runs in methods.values()]
-        # Rounded, for equal proposals may differ in the last bit.
+        # Rounded, for means of equal costs may differ in the last bit.
         ranks = rankdata([round(cost, 9) for cost in costs])
         some = [
             _standing(runs, before[problem], rank, view) for runs, rank in zip(methods.values(), ranks, strict=True)
