@@ -1,6 +1,7 @@
 """What `optimize` promises whatever the problem: its budget, its repeatability, and an unharmed original."""
 
 import copy
+import sys
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from torch import nn
 import metricopt as mo
 from metricopt.errors import FlatValueWarning
 from metricopt.losses import cross_entropy
+from metricopt.records import Outcome
 
 DRAW = torch.Generator().manual_seed(0)
 X = torch.randn(900, 4, generator=DRAW)
@@ -168,6 +170,25 @@ def test_a_costly_metric_is_asked_no_more_than_the_queries_and_the_acceptance():
     result = optimised(metric=mo.Metric(counted, on="labels", goal="max", costly=True), queries=12)
     assert counted.rows.count(360) == result.ledger.used == 12
     assert counted.rows.count(240) == result.ledger.resamples == 2 * 51
+
+
+@pytest.mark.parametrize(("shift", "scale", "plainer"), [(-0.5, 0.6, True), (-0.2, 0.0, False)])
+def test_what_was_found_beyond_a_shift_is_kept_only_if_it_beats_the_shift_on_held_out_rows(
+    monkeypatch, shift, scale, plainer
+):
+    x = torch.linspace(-2, 2, 900)[torch.randperm(900, generator=torch.Generator().manual_seed(0)), None]
+    y, net = (x[:, 0] > 0.5).long(), nn.Linear(1, 1)  # right from 0.5 on, and says yes from 0 on
+    _ = nn.init.ones_(net.weight), nn.init.zeros_(net.bias)
+    plain, free = torch.tensor([0.0, shift]), torch.tensor([scale, -0.5])  # a threshold, and one with another scale
+    found = Outcome(free, ((1, torch.zeros(2)), (5, plain), (9, free)), plain=((1, torch.zeros(2)), (5, plain)))
+    monkeypatch.setattr(sys.modules["metricopt.optimize"], "propose", lambda *_, **__: (found, 0.9))
+    data = {"train": (x[:300], y[:300]), "val": (x[300:], y[300:])}
+    result = mo.optimize(net, loss=cross_entropy, metric="accuracy", queries=9, adapter=mo.OutputAffine(), **data)
+    assert result.accepted and result.plainer == plainer
+    assert torch.equal(result.model.phi.detach(), plain if plainer else free)
+    assert result.to_dict()["plainer"] == plainer == ("the search's best did no better" in str(result))
+    assert result.ledger.resamples == 3 * 501  # the original, the threshold and the search's best, on the same rows
+    assert torch.equal(result.outcome.phi, free)
 
 
 def test_rows_of_a_holdout_are_never_searched_on():

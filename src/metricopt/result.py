@@ -32,8 +32,8 @@ class Result:
         model: The adapted model at the accepted phi; at phi = 0, the original, when nothing was accepted.
         metric: The metric that was optimised.
         comparison: Original against proposal on the held-out data, in the metric's natural units.
-        proposal: The phi that the search proposed, accepted or not, (dim,).
-        outcome: The same with what fewer queries would have given.
+        proposal: The phi that was judged, accepted or not, (dim,): the search's best, or a plainer one (`plainer`).
+        outcome: The search's best, with what fewer queries would have given.
         ledger: Every metric query.
         seconds: Wall time.
         rank_correlation: Of the value function with observations held out from it.
@@ -69,6 +69,11 @@ class Result:
     def accepted(self) -> bool:
         """Whether the proposal was better on data that were never queried, and kept every constraint there."""
         return self.comparison.accepted and all(kept.holds for kept in self.kept)
+
+    @property
+    def plainer(self) -> bool:
+        """Whether a start or a shift of outputs is kept because the search's best did no better on held-out data."""
+        return not torch.equal(self.proposal, self.outcome.phi)
 
     def merge(self) -> nn.Module:
         """A plain module of the original architecture with the adapter folded in."""
@@ -109,6 +114,7 @@ class Result:
             "interval": list(held.interval),
             "level": held.level,
             "accepted": self.accepted,
+            "plainer": self.plainer,
             "confidence": held.confidence,
             "constraints": [asdict(kept) for kept in self.kept],
             "queries": self.ledger.used,
@@ -125,7 +131,8 @@ class Result:
         low, high = held.interval
         broken = [kept for kept in self.kept if not kept.holds]
         why = f" ({broken[0].text} is not sure: {broken[0].bound:.4f})" if broken and held.accepted else ""
-        verdict = "accepted" if self.accepted else f"not accepted{why}: the original model is returned"
+        step = " (a start or shift of the outputs: the search's best did no better on these)" if self.plainer else ""
+        verdict = f"accepted{step}" if self.accepted else f"not accepted{why}: the original model is returned"
         early = f"; stopped early: {self.stopped}" if self.stopped else ""
         return (
             f"{self.metric.name} ({self.metric.goal}): {held.before:.4f} -> {held.after:.4f} on {held.examples} "
@@ -172,7 +179,7 @@ def load_result(folder: Path | str, net: nn.Module, metric: Any, *, example: Any
             metric=metric,
             comparison=_record(Comparison, {**facts["comparison"], "interval": _pair(facts["comparison"]["interval"])}),
             proposal=proposal,
-            outcome=Outcome(proposal, tuple(zip(counts, incumbents, strict=True))),
+            outcome=Outcome(incumbents[-1], tuple(zip(counts, incumbents, strict=True))),
             ledger=_ledger(facts["ledger"]),
             seconds=float(facts["seconds"]),
             rank_correlation=_number(facts["rank_correlation"]),

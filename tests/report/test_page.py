@@ -51,6 +51,12 @@ def test_names_from_outside_are_text_not_markup():
     assert "&lt;script&gt;" in text
 
 
+def test_a_plainer_step_that_is_kept_is_said_to_be_one():
+    found = [{"event": "accepted", "before": 0.6, "after": 0.65, "interval": [0.02, 0.08], "accepted": True}]
+    assert "a shift of the outputs" in verdict_of(run_of([*found, {"event": "result", "plainer": True}]))[1]
+    assert "a shift of the outputs" not in verdict_of(run_of([*found, {"event": "result", "plainer": False}]))[1]
+
+
 def test_an_accepted_gain_says_why():
     kind, said = verdict_of(accepted(0.02, 0.08, yes=True))
     assert kind == "yes"

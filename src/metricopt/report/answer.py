@@ -45,6 +45,8 @@ def verdict_of(run: Run) -> tuple[str, str]:
     if not found:
         return _unfinished(run)
     kind, said = _judged(found)
+    if kind == "yes" and run.result.get("plainer"):
+        said += " It is a start or a shift of the outputs: the search's best did no better on these examples."
     early = run.result.get("stopped")
     return kind, f"{said} The search ended early: {early}." if early else said
 
