@@ -169,7 +169,7 @@ def test_a_costly_metric_is_asked_no_more_than_the_queries_and_the_acceptance():
     counted = Counted()
     result = optimised(metric=mo.Metric(counted, on="labels", goal="max", costly=True), queries=12)
     assert counted.rows.count(360) == result.ledger.used == 12
-    assert counted.rows.count(240) == result.ledger.resamples == 2 * 51
+    assert counted.rows.count(240) == result.ledger.resamples == 3 * 51  # original, shift and search's best
 
 
 @pytest.mark.parametrize(("shift", "scale", "plainer"), [(-0.5, 0.6, True), (-0.2, 0.0, False)])
@@ -186,9 +186,35 @@ def test_what_was_found_beyond_a_shift_is_kept_only_if_it_beats_the_shift_on_hel
     result = mo.optimize(net, loss=cross_entropy, metric="accuracy", queries=9, adapter=mo.OutputAffine(), **data)
     assert result.accepted and result.plainer == plainer
     assert torch.equal(result.model.phi.detach(), plain if plainer else free)
-    assert result.to_dict()["plainer"] == plainer == ("the search's best did no better" in str(result))
+    assert result.to_dict()["plainer"] == plainer == ("the search's best was not surely better" in str(result))
     assert result.ledger.resamples == 3 * 501  # the original, the threshold and the search's best, on the same rows
     assert torch.equal(result.outcome.phi, free)
+
+
+@pytest.mark.parametrize(("at_least", "kept"), [(0.0, "plain"), (0.62, "free")])
+def test_of_two_proposals_only_one_that_keeps_the_constraints_is_accepted(monkeypatch, at_least, kept):
+    x = torch.linspace(-2, 2, 900)[torch.randperm(900, generator=torch.Generator().manual_seed(0)), None]
+    y, net = (x[:, 0] > 0.5).long(), nn.Linear(1, 1)  # says yes to three quarters of all rows, of which half are right
+    _ = nn.init.ones_(net.weight), nn.init.ones_(net.bias)
+    plain, free = torch.tensor([0.0, -2.0]), torch.tensor([0.0, -1.0])  # yes to a quarter, and to half
+    found = Outcome(free, ((1, torch.zeros(2)), (9, free)), plain=((1, torch.zeros(2)), (5, plain)))
+    monkeypatch.setattr(sys.modules["metricopt.optimize"], "propose", lambda *_, **__: (found, 0.9))
+
+    def share(_, labels):
+        return float(labels.mean())
+
+    result = mo.optimize(
+        net,
+        loss=cross_entropy,
+        metric=mo.Metric(share, on="labels", goal="min", name="few"),
+        train=(x[:300], y[:300]),
+        val=(x[300:], y[300:]),
+        queries=9,
+        adapter=mo.OutputAffine(),
+        keep=[mo.Constraint(mo.Metric(share, on="labels", goal="max", name="enough"), at_least=at_least / 2)],
+    )
+    assert result.accepted and torch.equal(result.model.phi.detach(), plain if kept == "plain" else free)
+    assert result.plainer == (kept == "plain") and result.comparison.level == pytest.approx(0.95)
 
 
 def test_rows_of_a_holdout_are_never_searched_on():

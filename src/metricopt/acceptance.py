@@ -107,13 +107,14 @@ def climb(
     examples: Examples,
     *,
     level: float = 0.9,
+    among: int = 1,
     resamples: int = 500,
     generator: torch.Generator,
 ) -> tuple[int, Comparison]:
-    """How far to go from the original over candidates, plainest first, each kept only if better than the one before.
+    """Which of the candidates, plainest first, is kept instead of the original.
 
-    Each of k candidates has to be better than the original, tested at 1/k of the error that `level` allows, so that all
-    together err no more. Instead of a plainer candidate that is, it is kept if it is better in four of five resamples:
+    Each of k has to be better than the original, tested at 1/k of the error that `level` allows, so that all together
+    err no more. Where a plainer one is, the next is kept instead if it is better than that in four of five resamples:
     to ask for as much again would lose most of what is found beyond a threshold, to ask for nothing would follow luck.
 
     Args:
@@ -121,6 +122,7 @@ def climb(
         candidates: Outputs (n, ...) of the original and of one candidate or more, or the models themselves.
         examples: Rows that nothing was chosen on.
         level: Of the two-sided interval of the gain of a single candidate.
+        among: How many candidates there were, if some have been turned down for other reasons.
         resamples: Of the rows, the same ones for all.
         generator: Where these come from.
 
@@ -138,7 +140,7 @@ def climb(
         1
     """
     whole, resampled = _bootstrap(_evaluator(metric, candidates, examples), len(examples), resamples, generator)
-    each = 1 - (1 - level) / (len(candidates) - 1)
+    each = 1 - (1 - level) / max(among, len(candidates) - 1)
 
     def between(one: int, other: int) -> Comparison:
         return _compared(metric, whole[[one, other]], resampled[[one, other]], level=each, examples=len(examples))
@@ -220,10 +222,10 @@ def _compared(metric: Metric, whole: Tensor, resampled: Tensor, *, level: float,
     """Two candidates by their values on all rows (2,) and on resamples (2, resamples)."""
     pairs = resampled[:, ~resampled.isnan().any(0)]
     gains = (pairs[1] - pairs[0]) * (1.0 if metric.goal == "max" else -1.0)
-    tail = (1 - level) / 2
-    # Without a single number nothing is known, and nothing must be accepted.
-    ends = torch.tensor([tail, 1 - tail], dtype=gains.dtype)
-    low, high = torch.quantile(gains, ends).tolist() if gains.numel() else (math.nan, math.nan)
+    # The k-th of n resamples has a share of k / (n + 1) below it; with too few of them nothing must be accepted.
+    outside = int((1 - level) / 2 * (gains.numel() + 1) + 1e-9)
+    ordered = gains.sort().values
+    low, high = (float(ordered[outside - 1]), float(ordered[-outside])) if outside else (math.nan, math.nan)
     before, after = whole.tolist()
     return Comparison(
         before=before,

@@ -38,7 +38,7 @@ def compare_phi(
         >>> found.before, found.after, found.accepted
         (0.75, 1.0, True)
     """
-    return _climbed(model, metric, pair, examples, resamples=resamples, seed=seed)[1]
+    return _climbed(model, metric, pair, examples, among=1, resamples=resamples, seed=seed)[1]
 
 
 def keep_best(
@@ -47,12 +47,13 @@ def keep_best(
     rungs: Tensor,
     examples: Examples,
     *,
+    among: int = 1,
     resamples: int | None = None,
     seed: int = 0,
 ) -> tuple[Tensor, Comparison]:
-    """The phi (dim,) to go to from 0 over rungs (k, dim), plainest first, and the original against it.
+    """Which of the rungs (k, dim), plainest first, is kept (`climb`), and the original, phi = 0, against it.
 
-    Each must be better on the examples than the one before it; the last one, not accepted, if none is (`climb`).
+    The last one, which is not accepted, if none is.
 
     Example:
         >>> from metricopt.adapters import OutputAffine, adapt
@@ -65,16 +66,23 @@ def keep_best(
         [0.0, -0.5]
     """
     phis = torch.cat([torch.zeros_like(rungs[:1]), rungs])
-    kept, comparison = _climbed(model, metric, phis, examples, resamples=resamples, seed=seed)
+    kept, comparison = _climbed(model, metric, phis, examples, among=among, resamples=resamples, seed=seed)
     return phis[kept], comparison
 
 
 def _climbed(
-    model: AdaptedModel, metric: Metric, phis: Tensor, examples: Examples, *, resamples: int | None, seed: int
+    model: AdaptedModel,
+    metric: Metric,
+    phis: Tensor,
+    examples: Examples,
+    *,
+    among: int,
+    resamples: int | None,
+    seed: int,
 ) -> tuple[int, Comparison]:
     candidates, examples = _candidates(model, metric, phis, examples)
-    resamples = resamples or resamples_of(metric)
-    return climb(metric, candidates, examples, resamples=resamples, generator=stream(seed, "compare"))
+    resamples, draw = resamples or resamples_of(metric), stream(seed, "compare")
+    return climb(metric, candidates, examples, among=among, resamples=resamples, generator=draw)
 
 
 def check_phi(model: AdaptedModel, constraint: Constraint, pair: Tensor, examples: Examples, *, seed: int = 0) -> Kept:

@@ -174,10 +174,11 @@ def _judged(
 ) -> Result:
     """What was found on data that were never queried, and the model that follows from it."""
     model, ledger, rungs = task.model, task.ledger, outcome.rungs()
-    proposal, comparison = keep_best(model, task.metric, rungs, held_out, seed=seed)
+    allowed = rungs[_allowed(task, rungs, held_out, seed=seed)]
+    proposal, comparison = keep_best(model, task.metric, allowed, held_out, among=len(rungs), seed=seed)
     pair = torch.stack([torch.zeros_like(proposal), proposal])
     kept = tuple(check_phi(model, constraint, pair, held_out, seed=seed) for constraint in task.keep)
-    ledger.resamples += (1 + len(rungs)) * (resamples_of(task.metric) + 1)
+    ledger.resamples += (1 + len(allowed)) * (resamples_of(task.metric) + 1)
     ledger.checks += sum(resamples_of(constraint.metric) + 2 for constraint in task.keep)
     stopped = ledger.stopped
     if stopped:
@@ -201,6 +202,20 @@ def _judged(
     ledger.note("landscape", loss_line(task, proposal))
     ledger.note("result", {**result.to_dict(), "proposal": proposal, "phi": model.phi})
     return result
+
+
+def _allowed(task: SupervisedTask, rungs: Tensor, held_out: Examples, *, seed: int) -> list[int]:
+    """Which of the rungs (k, dim) keep every constraint on the held-out data; the last one if there is no choice."""
+    last = len(rungs) - 1
+    if not task.keep or last == 0:
+        return list(range(len(rungs)))
+    keeping = []
+    for number, rung in enumerate(rungs):
+        pair = torch.stack([torch.zeros_like(rung), rung])
+        if all(check_phi(task.model, constraint, pair, held_out, seed=seed).holds for constraint in task.keep):
+            keeping.append(number)
+        task.ledger.checks += sum(resamples_of(constraint.metric) + 2 for constraint in task.keep)
+    return keeping or [last]
 
 
 def propose(

@@ -72,8 +72,8 @@ class Result:
 
     @property
     def plainer(self) -> bool:
-        """Whether a start or a shift of outputs is kept because the search's best did no better on held-out data."""
-        return not torch.equal(self.proposal, self.outcome.phi)
+        """Whether a start or a shift of outputs is kept: the search's best was not surely better on held-out data."""
+        return self.accepted and not torch.equal(self.proposal, self.outcome.phi)
 
     def merge(self) -> nn.Module:
         """A plain module of the original architecture with the adapter folded in."""
@@ -131,7 +131,7 @@ class Result:
         low, high = held.interval
         broken = [kept for kept in self.kept if not kept.holds]
         why = f" ({broken[0].text} is not sure: {broken[0].bound:.4f})" if broken and held.accepted else ""
-        step = " (a start or shift of the outputs: the search's best did no better on these)" if self.plainer else ""
+        step = " (a start or shift of the outputs: the search's best was not surely better)" if self.plainer else ""
         verdict = f"accepted{step}" if self.accepted else f"not accepted{why}: the original model is returned"
         early = f"; stopped early: {self.stopped}" if self.stopped else ""
         return (

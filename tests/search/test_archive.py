@@ -138,3 +138,17 @@ def test_a_point_without_an_answer_is_not_settled_on():
     archive.observe(points(1, 2), stage="shift", plain=True)
     archive.settle()
     assert archive.outcome().phi.tolist() == [1, 0]
+
+
+def test_a_point_that_looks_no_better_than_the_original_is_not_settled_on():
+    archive = Archive(Scripted(0.5, 0.49, 0.51, doubt=1.0), 3, caution=1.0)
+    archive.observe(points(0, 1, 2), stage="shift", plain=True)
+    archive.settle()
+    assert archive.outcome().phi.tolist() == [1, 0]
+
+
+def test_what_has_been_asked_is_known_up_to_rounding():
+    archive = Archive(Scripted(0.5, 0.4), 2)
+    archive.observe(points(1, 2), stage="a")
+    assert archive.asked(points(1.0000001, 1.5, 2)).tolist() == [True, False, True]
+    assert Archive(Scripted(), 2).asked(points(1)).tolist() == [False]

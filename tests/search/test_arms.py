@@ -48,9 +48,11 @@ def test_shifts_change_one_shift_coordinate_at_a_time_up_and_down_from_the_best_
         best, before = archive.best.clone(), len(archive.costs)
         arm.pull(archive)
         up_and_down = archive.points[before:] - best
-        assert (up_and_down != 0).any(0).nonzero().flatten().tolist() == [3 + turn % 3]
-        torch.testing.assert_close(up_and_down[0], -up_and_down[1])
+        assert (up_and_down != 0).any(0).nonzero().flatten().tolist() in ([3 + turn % 3], [])
+        if len(up_and_down) == 2:  # the way back is not asked again
+            torch.testing.assert_close(up_and_down[0], -up_and_down[1])
     assert not archive.points[:, :3].any()
+    assert len(torch.unique((1e4 * archive.points).round(), dim=0)) == len(archive.points)
     # The cost is round, so one coordinate after the other is enough to find the best shifts.
     assert float((archive.best - task.optimum)[3:].abs().max()) < 0.1
     assert {query.stage for query in task.ledger.queries[1:]} == {"shift"}

@@ -1,5 +1,6 @@
 import math
 
+import pytest
 import torch
 
 from metricopt.ledger import QueryLedger
@@ -13,9 +14,9 @@ class Line(Task):
 
     dim = 3
 
-    def __init__(self, *, lowest, noise, seed=0, failing=()):
+    def __init__(self, *, lowest, noise, seed=0, failing=(), width=1.0):
         self.ledger, self.lowest, self.failing = QueryLedger(), lowest, failing
-        self._noise = noise
+        self._noise, self.width = noise, width
         self._waves = torch.randn(3, 40, generator=torch.Generator().manual_seed(seed))
 
     def batches(self, population, generator):
@@ -25,7 +26,11 @@ class Line(Task):
         raise NotImplementedError
 
     def truth(self, shift):
-        return 0.3 + 0.05 * (shift - self.lowest) ** 2
+        return 0.3 + 0.05 * ((shift - self.lowest) / self.width) ** 2
+
+    def shown(self, phi, *, rows):
+        """Outputs whose spread is the valley's width."""
+        return phi[:, None, 2:] + self.width * torch.linspace(-1.7, 1.7, rows)[None, :, None]
 
     def costs(self, phi):
         shift = phi[:, 2].double()
@@ -81,6 +86,32 @@ def test_shifts_without_an_answer_are_left_out_of_the_curve():
     assert abs(float(archive.outcome().phi[2]) - 0.83) < 0.06
 
 
-def test_queries_that_end_before_the_curve_is_drawn_leave_the_lowest_answer():
-    archive = chosen(Line(lowest=0.83, noise=0.0), queries=5)
-    assert len(archive.costs) == 5 and torch.equal(archive.outcome().phi, archive.best)
+@pytest.mark.parametrize("queries", range(4, 24))
+def test_queries_that_end_before_the_curve_is_drawn_leave_the_lowest_answer(queries):
+    task = Line(lowest=0.3, noise=0.004, seed=queries, width=1.0)
+    archive = chosen(task, queries=queries)
+    if archive.left:
+        return  # it was drawn
+    settled = float(archive.points[-1, 2]) == float(archive.outcome().phi[2])
+    assert settled or torch.equal(archive.outcome().phi, archive.best)
+    steps = 4 * archive.points[:-1, 2]
+    assert torch.equal(
+        steps, steps.round()
+    )  # all but the last are on the grid: only what the curve chose is settled on
+    assert (
+        not settled
+        or torch.equal(archive.outcome().phi, archive.best)
+        or bool((steps != 4 * archive.points[-1, 2]).all())
+    )
+
+
+def test_outputs_of_a_small_spread_get_smaller_steps():
+    archive = chosen(Line(lowest=0.083, noise=0.0, width=0.1))
+    assert abs(float(archive.outcome().phi[2]) - 0.083) < 0.005
+    assert float(archive.points[:, 2].abs().max()) < 0.5
+
+
+def test_no_shift_is_asked_about_twice():
+    archive = chosen(Line(lowest=1.6, noise=0.002))
+    shifts = archive.points[:, 2]
+    assert len(torch.unique((1e4 * shifts).round())) == len(shifts)

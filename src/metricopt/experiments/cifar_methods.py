@@ -8,6 +8,7 @@ from typing import final
 import torch
 from torch import Tensor
 
+from metricopt.acceptance import Comparison
 from metricopt.baselines import BASELINES
 from metricopt.baselines.incumbent import Incumbent
 from metricopt.baselines.post_shift import search_shifts, shift_axes
@@ -94,11 +95,13 @@ class Proposal:
         phi: The vector, (dim,).
         queries: Metric queries it took.
         rank_correlation: Of a value function with observations it had not seen; None for a method without one.
+        held: The original against it on the rows that accept, if these have chosen it.
     """
 
     phi: Tensor
     queries: int
     rank_correlation: float | None = None
+    held: Comparison | None = None
 
 
 @final
@@ -180,5 +183,5 @@ class Bench:
         task = self.problem.task(queries=self.budget.queries, loss=loss, labels_visible=labels)
         recipe = self.budget.recipe
         outcome, correlation = propose(task, queries=self.budget.queries, recipe=recipe, seed=self.seed)
-        phi, _ = keep_best(task.model, task.metric, outcome.rungs(), self.problem.accept, seed=self.seed)
-        return Proposal(phi, task.ledger.used, correlation)
+        phi, held = keep_best(task.model, task.metric, outcome.rungs(), self.problem.accept, seed=self.seed)
+        return Proposal(phi, task.ledger.used, correlation, held)

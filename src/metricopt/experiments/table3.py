@@ -65,7 +65,7 @@ def _measured(bench: Bench, cell: Cell) -> Record:
         warnings.simplefilter("always", MetricOptWarning)
         proposal = METHODS[cell.method](bench, metric)
     seconds = time.perf_counter() - began
-    accepted = compare(
+    accepted = proposal.held or compare(
         metric, _pair(bench, proposal, problem.accept), problem.accept, generator=stream(cell.seed, "accept")
     )
     before, after = (metric.value(each, problem.test.targets) for each in _pair(bench, proposal, problem.test))

@@ -9,6 +9,7 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
+from metricopt.acceptance import Comparison
 from metricopt.adapters import AdaptedModel, DynamicBias
 from metricopt.baselines import BASELINES
 from metricopt.judging import keep_best
@@ -33,11 +34,13 @@ class Proposal:
         outputs: Outputs for inputs, (n, features) -> (n, ...).
         queries: Metric queries it took.
         rank_correlation: Of a value function with observations it had not seen; None for a method without one.
+        held: The original against it on the rows that accept, if these have chosen it.
     """
 
     outputs: Callable[[Tensor], Tensor]
     queries: int
     rank_correlation: float | None = None
+    held: Comparison | None = None
 
 
 @final
@@ -144,8 +147,8 @@ def metricopt(bench: Bench, metric: Metric) -> Proposal:
     """MetricOpt, default search: starts, output shifts and a local Gaussian process as the value function."""
     task = bench.problem.task(queries=bench.queries, metric=metric)
     outcome, correlation = propose(task, queries=bench.queries, seed=bench.problem.seed)
-    phi, _ = keep_best(task.model, metric, outcome.rungs(), bench.problem.accept, seed=bench.problem.seed)
-    return Proposal(partial(_of_phi, task.model, phi), task.ledger.used, correlation)
+    phi, held = keep_best(task.model, metric, outcome.rungs(), bench.problem.accept, seed=bench.problem.seed)
+    return Proposal(partial(_of_phi, task.model, phi), task.ledger.used, correlation, held)
 
 
 def _of_network(net: nn.Module, inputs: Tensor) -> Tensor:

@@ -46,7 +46,7 @@ def verdict_of(run: Run) -> tuple[str, str]:
         return _unfinished(run)
     kind, said = _judged(found)
     if kind == "yes" and run.result.get("plainer"):
-        said += " It is a start or a shift of the outputs: the search's best did no better on these examples."
+        said += " It is a start or a shift of the outputs: the search's best was not surely better."
     early = run.result.get("stopped")
     return kind, f"{said} The search ended early: {early}." if early else said
 

@@ -9,6 +9,8 @@ from metricopt.errors import ObservationError
 from metricopt.records import Outcome
 from metricopt.task import Task
 
+_SAME = 1e-5  # distance between two phi below which they are one and the same
+
 
 class Archive:
     """Queries a task within a limit and remembers every answer.
@@ -73,10 +75,14 @@ class Archive:
     def settle(self) -> None:
         """Take the last point, a plain one, for the best of these, unless the lowest one is better by more than luck.
 
-        It is there for another reason than its answer: the smooth curve that is lowest there.
+        It is there for another reason than its answer: the smooth curve that is lowest there. What breaks a constraint
+        or looks no better than the original is not settled on.
         """
         point, cost = self.points[-1], float(self.costs[-1])
-        if math.isnan(cost) or cost - self.plain_cost > self.caution * self.task.doubt(point, self.plain):
+        broken = self.task.ledger.queries[-1].violation > 0
+        if broken or math.isnan(cost) or cost >= float(self.costs[0]):
+            return
+        if self._ahead(self.plain, self.plain_cost, point, cost, self.caution):
             return
         if torch.equal(self._returned, self.plain):
             self._return(point, cost)
@@ -116,6 +122,10 @@ class Archive:
         if gain <= 0 or not caution or gain == math.inf:
             return gain > 0
         return gain > caution * self.task.doubt(point, other)
+
+    def asked(self, points: Tensor) -> Tensor:
+        """Which of the points (n, dim) have been queried before, up to rounding, (n,)."""
+        return (torch.cdist(points, self.points, compute_mode="donot_use_mm_for_euclid_dist") < _SAME).any(1)
 
     def known(self) -> tuple[Tensor, Tensor]:
         """Points and costs of the queries that were answered."""

@@ -41,7 +41,7 @@ class ShiftArm:
     """One output shift after the other up and down, by steps that halve once none gained: post-shift, as one arm.
 
     It goes on from the best plain point, so that what shifts alone can do is known whatever the other arm finds. What
-    changes nothing the metric could see is not queried.
+    changes nothing the metric could see, or was queried before, is not queried.
 
     Example:
         >>> from metricopt.tasks.synthetic import QuadraticTask
@@ -52,9 +52,11 @@ class ShiftArm:
         [[0.0, 0.0, 0.0, -1.0], [0.0, 0.0, 0.0, 1.0]]
     """
 
-    def __init__(self, coordinates: Tensor, *, rows: int, smallest: float = _SMALLEST_SHIFT) -> None:
+    def __init__(
+        self, coordinates: Tensor, *, rows: int, first: float = 1.0, smallest: float = _SMALLEST_SHIFT
+    ) -> None:
         self._coordinates, self._rows, self._smallest = coordinates, rows, smallest
-        self._next, self._size, self._improved, self._noticed = 0, 1.0, False, False
+        self._next, self._size, self._improved, self._noticed = 0, first, False, False
 
     @property
     def spent(self) -> bool:
@@ -71,7 +73,8 @@ class ShiftArm:
         before, made = archive.plain_cost, len(archive.costs)
         points = archive.plain.repeat(2, 1)
         points[:, self._coordinates[self._next]] += self._size * torch.tensor([-1.0, 1.0])
-        archive.observe(points[self._visible(archive, points)], stage="shift", plain=True)
+        points = points[self._visible(archive, points)]
+        archive.observe(points[~archive.asked(points)], stage="shift", plain=True)
         self._improved |= archive.plain_cost < before
         self._noticed |= bool((archive.costs[made:] != before).any())
         self._next = (self._next + 1) % len(self._coordinates)
@@ -89,9 +92,9 @@ class ShiftArm:
         return (seen[1:] != seen[0]).any(1)
 
     def _resize(self) -> None:
-        """After a round of all outputs: smaller steps if none gained, an end if the metric noticed none."""
+        """After a round of all outputs: smaller steps if none gained, an end if the metric has not noticed any yet."""
         if not self._noticed:
             self._size = 0.0
         elif not self._improved:
             self._size /= 2
-        self._improved = self._noticed = False
+        self._improved = False

@@ -7,10 +7,11 @@ from metricopt.search.archive import Archive
 from metricopt.search.arms import ShiftArm
 from metricopt.value.view_gp import view_gp
 
-_BRACKET = 0.25  # logits; smaller steps would follow the luck of the metric's rows
+# Steps of a quarter of the unit, a logit or the spread of the outputs if that is less; smaller ones would follow luck.
+_STEP = 0.25
 _REACH = 4  # such steps to either side
 _LEAST = 5  # answers a curve is drawn through
-_FINE = 0.01  # logits
+_FINE = 0.01  # of the unit
 
 
 class ThresholdArm:
@@ -34,24 +35,29 @@ class ThresholdArm:
     """
 
     def __init__(self, coordinate: Tensor, *, rows: int) -> None:
-        self._axis, self._steps = int(coordinate), ShiftArm(coordinate, rows=rows, smallest=_BRACKET)
+        self._coordinate, self._axis, self._rows = coordinate, int(coordinate), rows
+        self._steps: ShiftArm | None = None
+        self._unit = 1.0
         self.spent = False
 
     def pull(self, archive: Archive) -> None:
         """Step up and down or, once steps are small, ask around the best one and choose."""
+        if self._steps is None:
+            spread = float(archive.task.shown(archive.plain[None], rows=self._rows).std())
+            self._unit = min(1.0, spread) if spread > 0 else 1.0
+            self._steps = ShiftArm(self._coordinate, rows=self._rows, first=self._unit, smallest=_STEP * self._unit)
         if not self._steps.spent:
             self._steps.pull(archive)
             self.spent = self._steps.blind
             return
         self.spent, centre = True, archive.plain.clone()
-        offsets = _BRACKET * torch.arange(-_REACH, _REACH + 1)
+        offsets = _STEP * self._unit * torch.arange(-_REACH, _REACH + 1)
         known = self._along(archive, centre)[0]
-        new = offsets[((offsets[:, None] - known).abs() > _BRACKET / 2).all(1)]
-        self._ask(archive, centre, new)
+        self._ask(archive, centre, offsets[((offsets[:, None] - known).abs() > _STEP * self._unit / 2).all(1)])
         at, costs = self._along(archive, centre)
-        if len(costs) >= _LEAST:
+        if len(costs) >= _LEAST and archive.left:
             curve = view_gp(at[:, None], costs)
-            fine = torch.arange(float(at.min()), float(at.max()), _FINE)
+            fine = torch.arange(float(at.min()), float(at.max()), _FINE * self._unit)
             self._ask(archive, centre, fine[curve(fine[:, None]).argmin()][None])
             archive.settle()
 
@@ -70,5 +76,7 @@ class ThresholdArm:
         away = points - centre
         offsets = away[:, self._axis].clone()
         away[:, self._axis] = 0
-        near = ~away.any(1) & (offsets.abs() <= (_REACH + 0.5) * _BRACKET)
-        return offsets[near], costs[near]
+        near = ~away.any(1) & (offsets.abs() <= (_REACH + 0.5) * _STEP * self._unit)
+        # Each once: a start may have been asked about before, and equal answers would look like the absence of noise.
+        once = dict(zip(offsets[near].tolist(), costs[near].tolist(), strict=True))
+        return torch.tensor(list(once)), torch.tensor(list(once.values()))

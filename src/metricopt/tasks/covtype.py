@@ -41,7 +41,7 @@ def covtype(
             as many rows of each, since the smallest, a twentieth of all rows, would be mostly noise otherwise.
         areas: The wilderness area of the training rows and those of all others, if not all areas are mixed. Area 0
             (Rawah) lacks classes 2, 3 and 5, area 2 (Comanche Peak) lacks class 3.
-        sizes: Rows of train, search, accept and test.
+        sizes: Rows of train, search, accept and test; by area, the last three are rounded down to equal shares.
         seed: Of split, noise, training and adapter.
         cache: Folder of weights trained before.
         dim: Size of FiLM's part of phi.

@@ -16,7 +16,8 @@ ORIGINAL = "pretrained"
 
 View = Literal["user", "accepted", "proposal"]
 """What a method is judged by: what its user gets (guarded methods: the original unless accepted; others: their
-proposal), the same with the acceptance test applied to all, or every method's bare proposal."""
+proposal), the same with the acceptance test applied to all, or what every method proposes, whether accepted or not (of
+MetricOpt the one of its two proposals that held-out rows chose)."""
 
 Costs = dict[int, float]
 

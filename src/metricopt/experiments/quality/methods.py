@@ -21,7 +21,7 @@ DEFAULT, WITH_LABELS, PAPER = "metricopt", "metricopt_labels", "metricopt_paper"
 
 _OURS = frozenset(
     {"optimize", "finetune", "search", "value", "optim", "trajectory", "gaussian_process", "task", "supervised"}
-    | {"loss_groups", "fisher", "views", "judging", "acceptance"}
+    | {"loss_groups", "fisher", "views", "judging", "acceptance", "records"}
 )
 
 
