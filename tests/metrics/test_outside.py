@@ -274,7 +274,7 @@ def test_a_model_is_improved_by_a_metric_whose_truth_it_never_sees():
         recipe=mo.Recipe(start_steps=60),
     )
     assert result.accepted and result.ledger.used == 40
-    # Nothing beyond the queries and the 50 resamples of each model is asked of a metric that is costly: of the original,
+    # Nothing beyond the queries and 50 resamples of three models is asked of a metric that is costly: of the original,
     # of the best shift and of the search's best.
     assert result.ledger.resamples == 153 and outside.calls + outside.recalled == 193
 
