@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from metricopt import __version__
+from metricopt.acceptance import Kept
 from metricopt.adapters import AdaptedModel, Adapter, DynamicBias, FiLM, OutputAffine, adapt
 from metricopt.adapters.freezing import placement
 from metricopt.adapters.saved import adapter_facts
@@ -174,12 +175,13 @@ def _judged(
 ) -> Result:
     """What was found on data that were never queried, and the model that follows from it."""
     model, ledger, rungs = task.model, task.ledger, outcome.rungs()
-    allowed = rungs[_allowed(task, rungs, held_out, seed=seed)]
-    proposal, comparison = keep_best(model, task.metric, allowed, held_out, among=len(rungs), seed=seed)
+    checks = [_checked(task, rung, held_out, seed=seed) for rung in rungs]
+    # If none keeps every constraint, the last one is turned down for that.
+    keeping = [n for n, kept in enumerate(checks) if all(each.holds for each in kept)] or [len(rungs) - 1]
+    proposal, comparison = keep_best(model, task.metric, rungs[keeping], held_out, among=len(rungs), seed=seed)
+    kept = next(checks[n] for n in keeping if torch.equal(rungs[n], proposal))
     pair = torch.stack([torch.zeros_like(proposal), proposal])
-    kept = tuple(check_phi(model, constraint, pair, held_out, seed=seed) for constraint in task.keep)
-    ledger.resamples += (1 + len(allowed)) * (resamples_of(task.metric) + 1)
-    ledger.checks += sum(resamples_of(constraint.metric) + 2 for constraint in task.keep)
+    ledger.resamples += (1 + len(keeping)) * (resamples_of(task.metric) + 1)
     stopped = ledger.stopped
     if stopped:
         warnings.warn(f"the search ended early: {stopped}", MetricFailureWarning, stacklevel=3)
@@ -204,18 +206,11 @@ def _judged(
     return result
 
 
-def _allowed(task: SupervisedTask, rungs: Tensor, held_out: Examples, *, seed: int) -> list[int]:
-    """Which of the rungs (k, dim) keep every constraint on the held-out data; the last one if there is no choice."""
-    last = len(rungs) - 1
-    if not task.keep or last == 0:
-        return list(range(len(rungs)))
-    keeping = []
-    for number, rung in enumerate(rungs):
-        pair = torch.stack([torch.zeros_like(rung), rung])
-        if all(check_phi(task.model, constraint, pair, held_out, seed=seed).holds for constraint in task.keep):
-            keeping.append(number)
-        task.ledger.checks += sum(resamples_of(constraint.metric) + 2 for constraint in task.keep)
-    return keeping or [last]
+def _checked(task: SupervisedTask, phi: Tensor, held_out: Examples, *, seed: int) -> tuple[Kept, ...]:
+    """The constraints at one phi (dim,) on the held-out data."""
+    pair = torch.stack([torch.zeros_like(phi), phi])
+    task.ledger.checks += sum(resamples_of(constraint.metric) + 2 for constraint in task.keep)
+    return tuple(check_phi(task.model, constraint, pair, held_out, seed=seed) for constraint in task.keep)
 
 
 def propose(

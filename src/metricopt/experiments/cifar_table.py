@@ -103,8 +103,9 @@ def _measured(bench: Bench, method: str, original: Tensor) -> dict[str, Any]:
         proposal: Proposal = bench.methods[method]()
     seconds = time.perf_counter() - began
     pair = torch.stack([torch.zeros_like(proposal.phi), proposal.phi])
-    old, new = problem.outputs(pair, "accept")
-    held = proposal.held or compare(metric, (old, new), problem.accept, generator=stream(bench.seed, "accept"))
+    held = proposal.held or compare(
+        metric, list(problem.outputs(pair, "accept")), problem.accept, generator=stream(bench.seed, "accept")
+    )
     before, after = problem.costs(pair, "test").tolist()
     searched = problem.costs(pair, "search").tolist()
     resampled = original if method == "ce" else _resampled(problem, proposal.phi)

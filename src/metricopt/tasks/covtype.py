@@ -77,21 +77,17 @@ def _parts(
 ) -> Parts:
     """Rows of train, search, accept and test, from all areas or from those given."""
     everything, area_of, (trained, *others) = np.arange(len(table)), table.groups["wilderness"], sizes
-    if areas is None:
-        train, *rest = shuffled_parts(everything, sizes, seed=seed)
-        left = np.setdiff1d(everything, train)
-    else:
-        train, left = (
-            shuffled_parts(everything[area_of == areas[0]], (trained,), seed=seed)[0],
-            everything[np.isin(area_of, areas[1])],
-        )
-        rest = shuffled_parts(left, others, seed=seed)
-    if evenly:
-        used = np.unique(area_of[left])
-        shares = [size // len(used) for size in others]
-        by_area = [shuffled_parts(left[area_of[left] == area], shares, seed=seed) for area in used]
-        rest = [np.concatenate(part) for part in zip(*by_area, strict=True)]
-    return Parts(train, *rest)
+    if areas is None and not evenly:
+        return Parts(*shuffled_parts(everything, sizes, seed=seed))
+    here = everything if areas is None else everything[area_of == areas[0]]
+    train = shuffled_parts(here, (trained,), seed=seed)[0]
+    left = np.setdiff1d(everything, train) if areas is None else everything[np.isin(area_of, areas[1])]
+    if not evenly:
+        return Parts(train, *shuffled_parts(left, others, seed=seed))
+    used = np.unique(area_of[left])
+    shares = [size // len(used) for size in others]
+    by_area = [shuffled_parts(left[area_of[left] == area], shares, seed=seed) for area in used]
+    return Parts(train, *(np.concatenate(part) for part in zip(*by_area, strict=True)))
 
 
 def _noisy(targets: np.ndarray, classes: int, part: float, seed: int) -> np.ndarray:
