@@ -9,6 +9,8 @@ from hypothesis import settings
 # A deadline measures the machine's other guests, not the code.
 settings.register_profile("shared machine", deadline=None)
 settings.load_profile("shared machine")
+# As all commands do; a process forked after torch has used several threads would wait for them for ever.
+torch.set_num_threads(1)
 
 
 @pytest.fixture(autouse=True)

@@ -53,8 +53,9 @@ def walk(optimizer: MetricGuided, steps: torch.Tensor) -> torch.Tensor:
 @given(st.integers(1, 4), st.integers(1, 9), st.integers(1, 5), st.integers(0, 10_000))
 def test_its_direction_is_that_of_a_population_of_one_at_every_step(memory, dim, pairs, seed):
     draw = torch.Generator().manual_seed(seed)
-    state = {"past_gradients": torch.zeros(1, memory, dim), "mean_square": torch.zeros(1, 1), "steps": 0}
-    single, past = SinglePhi(state, pairs=pairs, sigma=0.2), torch.zeros(1, memory, dim)
+    past, mean_square = torch.zeros(1, memory, dim).double(), torch.zeros(1, 1).double()
+    state = {"past_gradients": past.clone(), "mean_square": mean_square, "steps": 0}
+    single = SinglePhi(state, pairs=pairs, sigma=0.2, dtype=torch.float32)
     for step in range(2 * memory):
         gradient = torch.randint(-2, 3, (dim,), generator=draw).float()  # often zero, or a combination of the others
         phi = torch.randn(dim, generator=draw)
@@ -62,9 +63,10 @@ def test_its_direction_is_that_of_a_population_of_one_at_every_step(memory, dim,
         generators = [torch.Generator().manual_seed(step) for _ in range(2)]
         expected = guided_direction(bowl, phi[None], past, pairs=pairs, sigma=0.2, generator=generators[0])[0]
         found = single.direction(
-            lambda points: bowl(torch.from_numpy(points)).numpy(), phi.numpy(), gradient.numpy(), generators[1]
+            lambda points: bowl(torch.from_numpy(points)).numpy(), phi.numpy(), gradient, generators[1]
         )
-        torch.testing.assert_close(torch.from_numpy(found), expected, rtol=1e-4, atol=1e-5)
+        found = torch.from_numpy(found) / (0.2**2 * pairs)
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=2e-5)
         torch.testing.assert_close(state["past_gradients"], past)
     assert state["steps"] == 2 * memory
 
@@ -78,7 +80,8 @@ def test_its_direction_is_that_of_a_population_of_one_at_every_step(memory, dim,
 def test_its_path_is_that_of_a_population_of_one(shape, value, options):
     alone, population = (guided(shape, value, as_population=one, **options) for one in (False, True))
     ends = [walk(optimizer, gradients(25)) for optimizer in (alone, population)]
-    torch.testing.assert_close(ends[0], ends[1], rtol=1e-5, atol=1e-6)
+    # Values near .1 have eight digits, of whose difference two are lost, and 25 steps of Adam amplify the rest.
+    torch.testing.assert_close(ends[0], ends[1], rtol=1e-4, atol=2e-5)
     torch.testing.assert_close(alone.state_dict()["guided"], population.state_dict()["guided"])
 
 

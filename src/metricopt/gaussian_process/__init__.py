@@ -16,7 +16,7 @@ from metricopt.gaussian_process.conditioning import (
     without_missing,
 )
 from metricopt.gaussian_process.fitting import fit, fit_correlations
-from metricopt.gaussian_process.lattice import smooth
+from metricopt.gaussian_process.same_points import smooth, smooth_together
 
 __all__ = [
     "Hyperparameters",
@@ -30,5 +30,6 @@ __all__ = [
     "posterior",
     "rbf",
     "smooth",
+    "smooth_together",
     "without_missing",
 ]

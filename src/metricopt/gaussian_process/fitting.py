@@ -54,7 +54,8 @@ def fit(
         _evidence(rbf(x[:, None], x[:, None], some), data, ratios)  # of (batch, some, n, n)
         for some in lengths.split(at_once)
     ]
-    return most_likely(Evidence.joined(parts), data, (lengths, ratios), noise_floor=noise_floor)[0]
+    evidence = Evidence.joined(parts)
+    return most_likely(evidence, data.centre, data.count, (lengths, ratios), noise_floor=noise_floor)[0]
 
 
 def fit_correlations(
@@ -75,7 +76,8 @@ def fit_correlations(
     # Length by length: covariances of hundreds of points at all grid points at once would leave the processor's memory.
     parts = [_evidence(some, data, ratios) for some in correlations.split(1, 1)]
     evidence = Evidence.joined(parts)
-    found, _ = most_likely(evidence, data, (length_scales.double(), ratios), noise_floor=0.0)
+    grid = length_scales.double(), ratios
+    found, _ = most_likely(evidence, data.centre, data.count, grid, noise_floor=0.0)
     deviance = profiled(evidence, data.count, ratios, 0.0)[0]
     return found, -0.5 * deviance.flatten(1).amin(1)
 
@@ -137,29 +139,31 @@ class Evidence:
 
 
 def most_likely(
-    evidence: Evidence, data: Centred, grid: tuple[Tensor, Tensor], *, noise_floor: float
+    evidence: Evidence, centre: Tensor, count: Tensor, grid: tuple[Tensor, Tensor], *, noise_floor: float
 ) -> tuple[Hyperparameters, Tensor]:
-    """The best grid point of every member, and the index of its length scale, (batch,).
+    """The best grid point of every member, and its number, counted length by length, (batch,).
 
     Args:
         evidence: On every grid point.
-        data: What was observed.
+        centre: What was taken off the observations, (batch,).
+        count: Their number, (batch,) or (1,).
         grid: Length scales and noise ratios.
         noise_floor: See `fit`.
 
     Example:
-        >>> one, data = torch.ones(1, 1, 1), Centred.of(torch.tensor([[1.0, 3.0]]), torch.ones(1, 2, dtype=torch.bool))
-        >>> found, _ = most_likely(Evidence(2 * one, 0 * one, one, one), data, (one[0, 0], one[0, 0]), noise_floor=0.0)
+        >>> one, two = torch.ones(1, 1, 1), torch.tensor([2.0])
+        >>> found, _ = most_likely(Evidence(2 * one, 0 * one, one, one), two, two, (one[0, 0],) * 2, noise_floor=0.0)
         >>> found.mean.item(), found.signal_variance.item()
         (2.0, 1.0)
     """
     lengths, ratios = grid
-    deviance, signal, offset = profiled(evidence, data.count, ratios, noise_floor)
+    deviance, signal, offset = profiled(evidence, count, ratios, noise_floor)
     best = deviance.flatten(1).argmin(1, keepdim=True)  # (batch, 1)
-    row, column = best[:, 0] // len(ratios), best[:, 0] % len(ratios)
+    cell = best[:, 0]
     variance = signal.flatten(1).gather(1, best)[:, 0]
-    mean = data.centre + offset.flatten(1).gather(1, best)[:, 0]
-    return Hyperparameters(lengths[row], variance, variance * ratios[column], mean), row
+    mean = centre + offset.flatten(1).gather(1, best)[:, 0]
+    noise = variance * ratios[cell % len(ratios)]
+    return Hyperparameters(lengths[cell // len(ratios)], variance, noise, mean), cell
 
 
 def profiled(evidence: Evidence, count: Tensor, ratios: Tensor, noise_floor: float) -> tuple[Tensor, Tensor, Tensor]:
@@ -167,7 +171,7 @@ def profiled(evidence: Evidence, count: Tensor, ratios: Tensor, noise_floor: flo
 
     Args:
         evidence: On every grid point.
-        count: Number of observations, (batch,).
+        count: Number of observations, (batch,) or (1,).
         ratios: Noise variance / signal variance.
         noise_floor: See `fit`.
 

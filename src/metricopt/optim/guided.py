@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from metricopt.errors import FileFormatError, MetricOptWarning
+from metricopt.optim.checks import check_choice, check_numbers, only_parameter
 from metricopt.optim.guided_es import Value, exact_direction, guided_direction, host, like, unit_step
 from metricopt.optim.orthonormal import TINY
 from metricopt.optim.single import OnHost, SinglePhi
@@ -77,25 +78,29 @@ class MetricGuided(Optimizer):
         normalise: bool = True,
         seed: int = 0,
     ) -> None:
-        _check_choices(combine, estimator)
-        _check_numbers(pairs=pairs, memory=memory, sigma=sigma, weight=weight)
-        phi = _only_parameter(base)
+        check_choice("combine", combine, get_args(Combine))
+        check_choice("estimator", estimator, get_args(Estimator))
+        check_numbers(pairs=pairs, memory=memory, sigma=sigma, weight=weight)
+        phi = only_parameter(base)
         self.base = base
+        self._phi = phi
         self.value = value
         self.combine, self.estimator, self.normalise = combine, estimator, normalise
         self.weight, self.pairs, self.sigma = weight, pairs, sigma
         self.generator = stream(seed, "metric_guided")
         self._warned = False
         self._on_host = value.on_host if isinstance(value, OnHost) else None
+        self._flat = phi.dim() == 1
         self._alone = phi.numel() == phi.shape[-1] and phi.dtype in (torch.float32, torch.float64)
         self._single: SinglePhi | None = None
         self._parts = tuple(value.modules()) if isinstance(value, torch.nn.Module) else ()
         super().__init__(base.param_groups, base.defaults)
         population, dim = (1, *phi.shape)[-2:]
         self.state[phi] = {
-            # In the processor's memory wherever phi is: the guidance is computed there.
-            "past_gradients": torch.zeros(population, memory, dim, dtype=phi.dtype),
-            "mean_square": torch.zeros(population, 1, dtype=phi.dtype),  # of the loss gradients' lengths
+            # In the processor's memory wherever phi is: the guidance is computed there. In double precision: whether
+            # a gradient depends on the others is seen in digits that single precision does not have.
+            "past_gradients": torch.zeros(population, memory, dim, dtype=torch.float64),
+            "mean_square": torch.zeros(population, 1, dtype=torch.float64),  # of the loss gradients' lengths
             "steps": 0,
         }
 
@@ -179,26 +184,29 @@ class MetricGuided(Optimizer):
         # What works in the memory of the state is made anew.
         return {name: item for name, item in self.__dict__.items() if name != "step"} | {"_single": None}
 
-    @property
-    def _phi(self) -> torch.nn.Parameter:
-        return self.param_groups[0]["params"][0]
-
     def _guided_single(self, phi: Tensor, gradient: Tensor) -> Tensor:
         """The same as `_guided_gradient` gives for one member, in fewer calls, see `single`."""
-        if self._single is None or self._single.settings != (self.pairs, self.sigma):
-            self._single = SinglePhi(self.state[phi], pairs=self.pairs, sigma=self.sigma)
-        own, point = gradient.numpy(force=True).reshape(-1), phi.detach().numpy().reshape(-1)
-        guided = self._single.direction(self._values, point, own, self.generator)
-        exact = guided.astype(np.float64)
-        square = float(exact.dot(exact))
-        if not math.isfinite(square) and not np.isfinite(exact).all():
-            self._warn(1, 1)
-            return gradient.detach()
-        if self.normalise:
-            guided = (exact / math.sqrt(max(square, TINY))).astype(own.dtype)
+        single = self._single
+        if single is None or single.settings != (self.pairs, self.sigma):
+            state = self.state[phi]
+            single = self._single = SinglePhi(state, pairs=self.pairs, sigma=self.sigma, dtype=phi.dtype)
+        flat = gradient.detach() if gradient.requires_grad else gradient
+        flat = flat if self._flat else flat.reshape(-1)
+        guided = single.direction(self._values, single.point(phi), flat, self.generator)
+        square = float(guided.dot(guided))
+        # Within these bounds no digit is lost to numbers that are too small or too large for the type.
+        if not 1e-20 < square < 1e20:
+            guided = guided.astype(np.float64)
+            square = float(guided.dot(guided))
+            if not math.isfinite(square) and not np.isfinite(guided).all():
+                self._warn(1, 1)
+                return gradient.detach()
+        size = 1 / (math.sqrt(max(square, TINY)) if self.normalise else self.sigma**2 * self.pairs)
         if self.combine == "add":
-            guided = own + (self.weight * (self._single.root_mean_square if self.normalise else 1.0)) * guided
-        return torch.from_numpy(guided.reshape(phi.shape))
+            size *= self.weight * (math.sqrt(single.mean_square) if self.normalise else 1.0)
+        guided *= size
+        found = single.added(flat, guided) if self.combine == "add" else torch.from_numpy(guided).to(phi.dtype)
+        return found if self._flat else found.view_as(phi)
 
     def _values(self, points: np.ndarray) -> np.ndarray:
         """The value of points (n, dim) in the processor's memory."""
@@ -210,7 +218,7 @@ class MetricGuided(Optimizer):
 
     @torch.no_grad()
     def _guided_gradient(self, phi: Tensor, gradient: Tensor) -> Tensor:
-        self._single = None  # it has its own copy of the past gradients
+        self._single = None  # it keeps a number of its own
         rows, gradients = phi.reshape(-1, phi.shape[-1]), gradient.reshape(-1, phi.shape[-1])  # (population, dim)
         self._remember(gradients)
         direction = self._direction(rows.detach())
@@ -224,13 +232,14 @@ class MetricGuided(Optimizer):
         return guided.view_as(phi)
 
     def _remember(self, gradients: Tensor) -> None:
-        state, rows = self.state[self._phi], host(gradients)
+        state, rows = self.state[self._phi], host(gradients).astype(np.float64)
+        square = np.einsum("pd,pd->p", rows, rows)[:, None]
+        if not np.isfinite(square).all():
+            rows = np.nan_to_num(rows, nan=0.0, posinf=0.0, neginf=0.0)
+            square = np.einsum("pd,pd->p", rows, rows)[:, None]
         past, mean_square = host(state["past_gradients"]), host(state["mean_square"])  # of the same memory
         past[:, state["steps"] % past.shape[1]] = rows  # the oldest one's place: their order does not matter
         state["steps"] += 1
-        square = np.einsum("pd,pd->p", rows, rows)[:, None]
-        if not np.isfinite(square).all():
-            square = (np.nan_to_num(rows, posinf=0.0, neginf=0.0) ** 2).sum(-1, keepdims=True)
         mean_square += (square - mean_square) / state["steps"]
 
     def _direction(self, phi: Tensor) -> Tensor:
@@ -280,31 +289,3 @@ def _evaluating(parts: tuple[torch.nn.Module, ...]) -> Iterator[None]:
     finally:
         for module in training:
             module.training = True
-
-
-def _only_parameter(base: Optimizer) -> torch.nn.Parameter:
-    parameters = [parameter for group in base.param_groups for parameter in group["params"]]
-    if len(parameters) != 1 or parameters[0].dim() not in (1, 2):
-        shapes = ", ".join(str(tuple(parameter.shape)) for parameter in parameters[:5])
-        raise ValueError(
-            f"the base optimizer has {len(parameters)} parameters of shapes {shapes}; expected phi alone, (dim,) or "
-            f"(population, dim): pass [model.phi]"
-        )
-    return parameters[0]
-
-
-def _check_choices(combine: str, estimator: str) -> None:
-    for name, found, choices in (
-        ("combine", combine, get_args(Combine)),
-        ("estimator", estimator, get_args(Estimator)),
-    ):
-        if found not in choices:
-            raise ValueError(f"{name} is {found!r}; expected one of {', '.join(choices)}")
-
-
-def _check_numbers(*, pairs: int, memory: int, sigma: float, weight: float) -> None:
-    for name, found, least in (("pairs", pairs, 1), ("memory", memory, 1), ("weight", weight, 0)):
-        if found < least:
-            raise ValueError(f"{name} is {found}; expected at least {least}")
-    if sigma <= 0:
-        raise ValueError(f"sigma is {sigma}; expected a positive number such as 0.1")

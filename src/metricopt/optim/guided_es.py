@@ -41,7 +41,7 @@ def gradient_basis(past_gradients: Rows) -> Rows:
 
 def _spanned(past_gradients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The basis, and how many of its columns are not zero, for each member."""
-    rows = past_gradients.astype(np.float64)
+    rows = past_gradients.astype(np.float64, copy=False)
     columns = rows.swapaxes(1, 2)
     # By the small Gram matrix rather than QR: without pivoting QR puts an arbitrary direction where a column depends
     # on earlier ones, and dropping that direction would also drop a part of the columns after it.
@@ -93,12 +93,13 @@ def _perturbations(
 ) -> np.ndarray:
     population, dim, memory = basis.shape
     dtype = torch.float64 if basis.dtype == np.float64 else torch.float32
-    noise = torch.randn(population, pairs, dim + memory, generator=generator, dtype=dtype, device=generator.device)
-    noise = host(noise)
+    size = pairs * (dim + memory)
+    noise = host(torch.randn(population, size, generator=generator, dtype=dtype, device=generator.device))
     weights = [[(sigma * math.sqrt(w),) for w in variances(dim, rank)] for rank in range(memory + 1)]
     scale = np.array(weights, dtype=basis.dtype)[ranks]  # (population, 2, 1)
-    within = noise[..., dim:] * scale[:, 1:]
-    return noise[..., :dim] * scale[:, :1] + within @ basis.swapaxes(1, 2)
+    everywhere = noise[:, : pairs * dim].reshape(population, pairs, dim) * scale[:, :1]
+    within = noise[:, pairs * dim :].reshape(population, pairs, memory) * scale[:, 1:]
+    return everywhere + within @ basis.swapaxes(1, 2)
 
 
 def antithetic_estimate(value: Callable[[Rows], Rows], phi: Rows, deltas: Rows, sigma: float) -> Rows:
@@ -178,7 +179,7 @@ def exact_direction(value: Value, phi: Tensor, past_gradients: Tensor) -> Tensor
     if not total.requires_grad:
         raise ValueError("the value function has no gradient in phi; the exact direction needs one: use estimator='es'")
     (slope,) = torch.autograd.grad(total, points)
-    basis = gradient_basis(past_gradients).to(phi.device)
+    basis = gradient_basis(past_gradients).to(phi.dtype).to(phi.device)
     everywhere, subspace = _weights(basis)
     slope = slope.unsqueeze(-1)  # (population, dim, 1)
     return 2 * (everywhere * slope + subspace * basis @ (basis.mT @ slope)).squeeze(-1)

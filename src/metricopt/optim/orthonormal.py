@@ -6,6 +6,7 @@ arithmetic, and many at once in NumPy: the same steps, chosen by measurement.
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -40,22 +41,27 @@ def combinations_of_few(grams: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.array(padded), np.array([len(some) for some in found])
 
 
-def combinations_of_one(rows: list[list[float]]) -> list[list[float]]:
+def combinations_of_one(rows: list[list[float]], lengths: Sequence[float] | None = None) -> list[list[float]]:
     """As many rows of coefficients as the rank of one matrix of inner products, which is used up.
 
+    Args:
+        rows: The matrix.
+        lengths: Of what they combine to, one for each possible rank from 0 on; by default 1.
+
     Example:
-        >>> combinations_of_one([[4.0, 0.0], [0.0, 0.0]])
-        [[0.5, 0.0]]
+        >>> combinations_of_one([[4.0, 0.0], [0.0, 0.0]]), combinations_of_one([[4.0]], [0.0, 3.0])
+        ([[0.5, 0.0]], [[1.5]])
     """
-    # By elimination: row i begins with the products of what is left of vector i with all others and ends with the
+    # By elimination: `rows[i]` become the products of what is left of vector i with all others, `made[i]` the
     # coefficients of which it is made. Plain loops: the calls that comprehensions make would take half of the time.
-    size, squares = len(rows), []
-    for i, row in enumerate(rows):
-        length = math.sqrt(max(row[i], TINY))
-        squares.append(length * length)
-        row += [0.0] * size
-        row[size + i] = 1.0
-    waiting, found = list(range(size)), []
+    size = len(rows)
+    waiting, picked, found, squares, made = list(range(size)), [], [], [], []
+    for i in waiting:
+        length = math.sqrt(max(rows[i][i], TINY))
+        squares.append(length * length)  # rounded as where many are done at once: of equal ones the same is picked
+        own = [0.0] * size
+        own[i] = 1.0
+        made.append(own)
     while waiting:
         pick, farthest = -1, SMALLEST_SINGULAR_VALUE**2
         for i in waiting:
@@ -65,13 +71,21 @@ def combinations_of_one(rows: list[list[float]]) -> list[list[float]]:
         if pick < 0:
             break
         waiting.remove(pick)
-        chosen = rows[pick]
+        picked.append(pick)
+        chosen, own = rows[pick], made[pick]
         for i in waiting:
-            row, share = rows[i], rows[i][pick] / chosen[pick]
-            for j, entry in enumerate(chosen):
-                row[j] -= share * entry
-        length = math.sqrt(chosen[pick])
-        found.append([entry / length for entry in chosen[size:]])
+            row, mine = rows[i], made[i]
+            share = row[pick] / chosen[pick]
+            for j in waiting:
+                row[j] -= share * chosen[j]
+            for j in picked:
+                mine[j] -= share * own[j]
+        found.append(own)
+    size = 1.0 if lengths is None else lengths[len(found)]
+    for pick, own in zip(picked, found, strict=True):
+        length = size / math.sqrt(rows[pick][pick])
+        for j in picked:
+            own[j] *= length
     return found
 
 

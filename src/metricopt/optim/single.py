@@ -39,77 +39,89 @@ class SinglePhi:
         state: Of `MetricGuided`; its tensors stay up to date.
         pairs: P, antithetic pairs.
         sigma: s, size of the perturbations.
+        dtype: Of phi.
+
+    Attributes:
+        mean_square: Of the lengths of all gradients so far.
 
     Example:
-        >>> state = {"past_gradients": torch.zeros(1, 3, 2), "mean_square": torch.zeros(1, 1), "steps": 0}
-        >>> phi, slope = np.zeros(2, np.float32), np.array([3.0, 4.0], np.float32)
-        >>> direction = SinglePhi(state, pairs=1, sigma=0.1).direction(
-        ...     lambda points: points.dot(slope), phi, slope, torch.Generator().manual_seed(0)
-        ... )
-        >>> direction.shape, state["mean_square"]
-        ((2,), tensor([[25.]]))
+        >>> double = {"dtype": torch.float64}
+        >>> state = {"past_gradients": torch.zeros(1, 3, 2, **double), "mean_square": torch.zeros(1, 1, **double)}
+        >>> single = SinglePhi(state | {"steps": 0}, pairs=1, sigma=0.1, dtype=torch.float32)
+        >>> phi, gradient = np.zeros(2, np.float32), torch.tensor([3.0, 4.0])
+        >>> single.direction(lambda points: points[:, 0], phi, gradient, torch.Generator().manual_seed(0)).shape
+        (2,)
+        >>> single.mean_square
+        25.0
     """
 
-    def __init__(self, state: dict[str, Any], *, pairs: int, sigma: float) -> None:
+    def __init__(self, state: dict[str, Any], *, pairs: int, sigma: float, dtype: torch.dtype) -> None:
         self.settings = pairs, sigma
         self._state = state
         past: Tensor = state["past_gradients"]
         _, memory, dim = past.shape
-        self._past, self._mean_square = past[0].numpy(), state["mean_square"].numpy()
-        self._gradients = _finite(self._past.astype(np.float64))
-        # Filled anew at each step: to make a tensor would take longer than to fill it.
-        self._noise = torch.empty(pairs, dim + memory, dtype=past.dtype)
-        self._normal = self._noise.numpy()
-        self._deviations = [
-            _deviations(dim, memory, rank, sigma).astype(self._past.dtype) for rank in range(memory + 1)
-        ]
+        self._rows, self._gradients = past[0].unbind(), past[0].numpy()
+        self._mean_square = state["mean_square"].numpy().reshape(-1)
+        self.mean_square: float = self._mean_square.item()
+        self._transposed = self._gradients.T
+        # Filled anew at each step: to make an array would take longer than to fill it. One piece of memory holds the
+        # points' distances -delta and delta, then the coordinates within the subspace: all but -delta begin as noise.
+        memories = torch.empty(pairs * (2 * dim + memory), dtype=dtype)
+        self._noise, numbers = memories[pairs * dim :], memories.numpy()
+        self._deltas = numbers[: 2 * pairs * dim].reshape(2 * pairs, dim)
+        self._minus, self._plus = self._deltas[:pairs], self._deltas[pairs:]
+        within = numbers[2 * pairs * dim :].reshape(pairs, memory)
+        self._within = [within[:, :rank] for rank in range(memory + 1)]
+        deviations = [[math.sqrt(variance) for variance in variances(dim, rank)] for rank in range(memory + 1)]
+        self._sizes = [sigma * everywhere for everywhere, _ in deviations]
+        # Of the basis, which makes up for the size of the noise.
+        self._lengths = [subspace / everywhere for everywhere, subspace in deviations]
+        self._address, self._point = 0, np.empty(0)
+        self._sum = torch.empty(dim, dtype=dtype)
+        self._numbers = self._sum.numpy()
 
-    def remember(self, gradient: np.ndarray) -> list[list[float]]:
+    def point(self, phi: Tensor) -> np.ndarray:
+        """The numbers of phi in its own memory, (dim,)."""
+        address = phi.data_ptr()
+        if address != self._address:
+            self._address, self._point = address, phi.detach().numpy().reshape(-1)
+        return self._point
+
+    def added(self, gradient: Tensor, guided: np.ndarray) -> Tensor:
+        """The sum of a gradient and what guides it, (dim,), until the next step."""
+        self._sum.copy_(gradient)
+        numbers = self._numbers
+        numbers += guided
+        return self._sum
+
+    def remember(self, gradient: Tensor) -> list[list[float]]:
         """Put the gradient in the place of the oldest one; gives the inner products of all of them."""
         state, gradients = self._state, self._gradients
         place = state["steps"] % len(gradients)
-        self._past[place] = gradients[place] = gradient
-        products = gradients.dot(gradients.T).tolist()
+        self._rows[place].copy_(gradient)
+        products = gradients.dot(self._transposed).tolist()
         if not math.isfinite(products[place][place]):
-            gradient = gradients[place] = _finite(gradient)
-            products = gradients.dot(gradients.T).tolist()
+            gradients[place] = np.nan_to_num(gradients[place], nan=0.0, posinf=0.0, neginf=0.0)
+            products = gradients.dot(self._transposed).tolist()
         state["steps"] += 1
-        # In the gradient's own precision, as `MetricGuided` does: where the last digit of a path differs, another
-        # gradient may be the first of the next basis.
-        square, mean = np.einsum("d,d->", gradient, gradient), self._mean_square[0, 0]
-        self._mean_square[0, 0] = mean + (square - mean) / state["steps"]
+        self.mean_square += (products[place][place] - self.mean_square) / state["steps"]
+        self._mean_square[0] = self.mean_square
         return products
-
-    @property
-    def root_mean_square(self) -> np.floating:
-        """Of the lengths of all gradients so far."""
-        return self._past.dtype.type(math.sqrt(self._mean_square[0, 0]))
 
     def direction(
         self,
         value: Callable[[np.ndarray], np.ndarray],
         phi: np.ndarray,
-        gradient: np.ndarray,
+        gradient: Tensor,
         generator: torch.Generator,
     ) -> np.ndarray:
-        """u of Eq. 4, (dim,), at phi, (dim,), after the present gradient has been remembered."""
-        combinations, dim = combinations_of_one(self.remember(gradient)), len(phi)
-        rank, (pairs, sigma), normal = len(combinations), self.settings, self._normal
-        self._noise.normal_(generator=generator)
-        normal *= self._deviations[rank]
-        deltas = normal[:, :dim]  # (pairs, dim)
+        """u of Eq. 4 times s^2 P, (dim,), at phi, (dim,), after the present gradient has been remembered."""
+        combinations, plus = combinations_of_one(self.remember(gradient), self._lengths), self._plus
+        rank = len(combinations)
+        self._noise.normal_(0.0, self._sizes[rank], generator=generator)
         if rank:
-            basis = np.array(combinations).dot(self._gradients).astype(phi.dtype)  # (rank, dim)
-            deltas += normal[:, dim : dim + rank].dot(basis)
-        values = value(np.concatenate([phi + deltas, phi - deltas]))
-        return ((values[:pairs] - values[pairs:]) / (sigma**2 * pairs)).dot(deltas)
-
-
-def _deviations(dim: int, memory: int, rank: int, sigma: float) -> np.ndarray:
-    """Of what becomes a sample of Eq. 3: dim numbers for all directions, then `memory` for the subspace."""
-    everywhere, subspace = variances(dim, rank)
-    return sigma * np.sqrt(np.repeat([everywhere, subspace], [dim, memory]))
-
-
-def _finite(gradients: np.ndarray) -> np.ndarray:
-    return np.nan_to_num(gradients, nan=0.0, posinf=0.0, neginf=0.0)
+            basis = np.array(combinations).dot(self._gradients).astype(plus.dtype)  # (rank, dim)
+            plus += self._within[rank].dot(basis)
+        np.negative(plus, out=self._minus)
+        values, pairs = value(self._deltas + phi), len(plus)
+        return (values[pairs:] - values[:pairs]).dot(plus)

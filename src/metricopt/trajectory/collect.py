@@ -32,7 +32,7 @@ def collect(
     start: Tensor,
     generator: torch.Generator,
 ) -> Trajectory:
-    """Paths of finetuning runs from each row of `start` (tasks, dim), observed at `observations` random steps each.
+    """Paths of finetuning runs from each row of `start` (tasks, dim), observed at `observations` steps each.
 
     The optimizer decides what kind of path it is: a plain one follows the loss, a guided one the value function too.
 
@@ -56,10 +56,9 @@ def collect(
     """
     checked_observations(steps, observations)
     phi, loss = walk(task, start, steps, optimizer=optimizer, generator=generator)
-    observed = random_steps(len(start), steps, observations, generator)
-    index = observed.unsqueeze(-1).expand(-1, -1, task.dim)
-    costs = task.observe(torch.gather(phi, 1, index).flatten(0, 1)).reshape(observed.shape)
-    return Trajectory(phi, loss, observed, costs, noise_std=task.noise_std())
+    observed = observed_steps(steps, observations)
+    costs = task.observe(phi[:, observed].flatten(0, 1)).view(len(phi), observations)
+    return Trajectory(phi, loss, observed.repeat(len(phi), 1), costs, noise_std=task.noise_std())
 
 
 def checked_observations(steps: int, observations: int) -> None:
@@ -89,8 +88,14 @@ def walk(
     return torch.stack(path, 1), torch.stack(losses, 1)
 
 
-def random_steps(tasks: int, steps: int, observations: int, generator: torch.Generator) -> Tensor:
-    """K distinct steps for each task in increasing order, the first and the last always among them."""
-    inner = torch.rand(tasks, steps - 2, generator=generator).argsort(1)[:, : observations - 2] + 1
-    ends = torch.tensor([0, steps - 1]).expand(tasks, 2)
-    return torch.cat([ends, inner], 1).sort(1).values
+def observed_steps(steps: int, observations: int) -> Tensor:
+    """K steps from the first to the last at equal distances, (observations,).
+
+    The same for all tasks: it leaves no long gap to interpolate, and one decomposition of a kernel then serves every
+    path (`gaussian_process.same_points`). The paper leaves the steps to the user.
+
+    Example:
+        >>> observed_steps(50, 5).tolist()
+        [0, 12, 24, 37, 49]
+    """
+    return torch.linspace(0, steps - 1, observations, dtype=torch.float64).round().long()

@@ -1,14 +1,14 @@
 """The same paths from any number of processes: tasks in groups, each with random numbers of its own."""
 
 import gc
+import math
+import mmap
 import multiprocessing
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
-from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,21 +17,13 @@ from metricopt.ledger import Query, QueryLedger
 from metricopt.records import Trajectory
 from metricopt.seeding import stream
 from metricopt.task import Task
-from metricopt.trajectory.collect import OptimizerFactory, checked_observations, random_steps, walk
+from metricopt.trajectory.collect import OptimizerFactory, checked_observations, observed_steps, walk
 
 TASKS_A_GROUP = 16
 
 
-class Walked(NamedTuple):
-    """Paths of one group of tasks, and the answers about them if the process that walked has asked."""
-
-    phi: np.ndarray
-    loss: np.ndarray
-    observed_steps: np.ndarray
-    queries: list[Query] | None
-
-
-Work = Callable[[int], Walked]
+# Walks the tasks of one group, and gives the answers about them if it has asked.
+Work = Callable[[int], list[Query] | None]
 
 
 def collect_in_groups(
@@ -73,20 +65,32 @@ def collect_in_groups(
     asks = task.asks_cheaply and task.ledger.journal is None
     if asks:
         task.ledger.charge(len(start) * observations, stage=task.stage)
+    observed = observed_steps(steps, observations)
+    phi, loss = (_shared(*shape, dtype=start.dtype) for shape in ((len(start), steps, task.dim), (len(start), steps)))
 
-    def work(group: int) -> Walked:
+    def work(group: int) -> list[Query] | None:
+        paths, losses = phi.split(TASKS_A_GROUP)[group], loss.split(TASKS_A_GROUP)[group]
         generator = stream(seed, "group", group)
-        phi, loss = walk(task, starts[group], steps, optimizer=optimizer(group), generator=generator)
-        observed = random_steps(len(phi), steps, observations, generator)
-        index = observed.unsqueeze(-1).expand(-1, -1, task.dim)
-        queries = _asked(task, torch.gather(phi, 1, index).flatten(0, 1)) if asks else None
-        return Walked(phi.numpy(), loss.numpy(), observed.numpy(), queries)
+        found = walk(task, starts[group], steps, optimizer=optimizer(group), generator=generator)
+        paths[:], losses[:] = found
+        return _asked(task, paths[:, observed].flatten(0, 1)) if asks else None
 
-    groups = len(starts)
     can_fork = task.forks and "fork" in multiprocessing.get_all_start_methods()
-    source = _forked(work, groups, workers) if workers > 1 and groups > 1 and can_fork else map(work, range(groups))
+    workers = min(workers, len(starts)) if can_fork else 1
     with _one_thread():
-        return _joined(task, list(source), asks=asks)
+        answers = list(_worked(work, len(starts), workers))
+    costs = []
+    for paths, queries in zip(phi.split(TASKS_A_GROUP), answers, strict=True):
+        rows = paths[:, observed].flatten(0, 1)
+        costs.append(_entered(task, rows, queries) if asks else task.observe(rows))
+    costs = torch.cat(costs).view(len(phi), observations)
+    return Trajectory(phi, loss, observed.repeat(len(phi), 1), costs, noise_std=task.noise_std())
+
+
+def _shared(*shape: int, dtype: torch.dtype) -> Tensor:
+    """Zeros in memory that forked processes write to as well: a pipe would have to carry every path."""
+    memory = mmap.mmap(-1, math.prod(shape) * dtype.itemsize)
+    return torch.frombuffer(memory, dtype=dtype).view(shape)
 
 
 def _asked(task: Task, phi: Tensor) -> list[Query]:
@@ -105,17 +109,6 @@ def _asked(task: Task, phi: Tensor) -> list[Query]:
         task.ledger = ledger
 
 
-def _joined(task: Task, groups: list[Walked], *, asks: bool) -> Trajectory:
-    columns = [torch.cat([torch.from_numpy(group[i]) for group in groups]) for i in range(3)]
-    phi, loss, observed = columns
-    costs = []
-    for group in groups:
-        index = torch.from_numpy(group.observed_steps).unsqueeze(-1).expand(-1, -1, task.dim)
-        rows = torch.gather(torch.from_numpy(group.phi), 1, index).flatten(0, 1)
-        costs.append(_entered(task, rows, group.queries) if asks else task.observe(rows))
-    return Trajectory(phi, loss, observed, torch.cat(costs).reshape(observed.shape), noise_std=task.noise_std())
-
-
 def _entered(task: Task, phi: Tensor, queries: list[Query] | None) -> Tensor:
     sheet = task.ledger.sheet(phi, stage=task.stage)
     for member, query in enumerate(queries or ()):
@@ -125,22 +118,22 @@ def _entered(task: Task, phi: Tensor, queries: list[Query] | None) -> Tensor:
     return task.penalised(sheet.enter())
 
 
-def _forked(work: Work, groups: int, workers: int) -> Iterator[Walked]:
-    """`work(group)` of all groups in order, worker w doing every `workers`-th one from w on."""
+def _worked(work: Work, groups: int, workers: int) -> Iterator[list[Query] | None]:
+    """`work(group)` of all groups in order, each `workers`-th by this process, the others by as many forked ones."""
     # Forked, not spawned: nothing of a task has to be pickled, and activations it has cached are shared.
-    context = multiprocessing.get_context("fork")
-    workers = min(workers, groups)
-    pipes = [context.Pipe(duplex=False) for _ in range(workers)]
+    context = multiprocessing.get_context("fork") if workers > 1 else multiprocessing
+    pipes = [context.Pipe(duplex=False) for _ in range(1, workers)]
     processes = [
-        context.Process(target=_serve, args=(work, range(w, groups, workers), pipes[w][1]), daemon=True)
-        for w in range(workers)
+        context.Process(target=_serve, args=(work, range(w, groups, workers), sender), daemon=True)
+        for w, (_, sender) in enumerate(pipes, start=1)
     ]
     for process, (_, sender) in zip(processes, pipes, strict=True):
         process.start()
         sender.close()  # the child has its own; with ours open its death would go unnoticed
     try:
         for group in range(groups):
-            yield _received(pipes[group % workers][0], group)
+            turn = group % workers
+            yield _received(pipes[turn - 1][0], group) if turn else work(group)
     finally:
         for process, (receiver, _) in zip(processes, pipes, strict=True):
             receiver.close()
@@ -148,7 +141,7 @@ def _forked(work: Work, groups: int, workers: int) -> Iterator[Walked]:
             process.join()
 
 
-def _received(receiver: Connection, group: int) -> Walked:
+def _received(receiver: Connection, group: int) -> list[Query] | None:
     try:
         found = receiver.recv()
     except EOFError:
@@ -157,16 +150,16 @@ def _received(receiver: Connection, group: int) -> Walked:
         ) from None
     if isinstance(found, str):
         raise MetricOptError(f"a worker process failed in group {group} of the tasks: {found}")
-    return Walked(*found)
+    return found
 
 
 def _serve(work: Work, groups: range, sender: Connection) -> None:
-    """Body of a process."""
+    """Body of a forked process."""
     torch.set_num_threads(1)
     gc.disable()  # going through everything inherited would copy it, page by page
     for group in groups:
         try:
-            sender.send(tuple(work(group)))
+            sender.send(work(group))
         except Exception as error:
             sender.send(f"{type(error).__name__}: {error}")
             return

@@ -1,5 +1,6 @@
 """A cost and its standard deviation at every step of a path, from the few steps at which the metric was queried."""
 
+import math
 from collections.abc import Callable
 from typing import Literal
 
@@ -48,26 +49,26 @@ def interpolate(
     usable = _usable(trajectory)
     floor = max(trajectory.noise_std, SMALLEST_STD)
     mean, std = INTERPOLATIONS[method](usable)
-    std = std.clamp_min(floor)
+    std = std.float().clamp_min_(floor)
     if not uncertainty:
         std = torch.full_like(std, std.mean().item())
-    return LabelledTrajectory(usable.phi, mean.clamp(0, 1).float(), std.float())
+    return LabelledTrajectory(usable.phi, mean.float().clamp_(0, 1), std)
 
 
 @INTERPOLATIONS.add("gp")
-@torch.inference_mode()  # hundreds of small operations, each of them faster where none can be differentiated
+@torch.inference_mode()  # dozens of small operations, each of them faster where none can be differentiated
 def _gaussian_process(trajectory: Trajectory) -> tuple[Tensor, Tensor]:
     steps, observations = trajectory.phi.shape[1], trajectory.observed_steps.shape[1]
     device = trajectory.costs.device
     # Below half the usual gap between observations the data cannot tell one length from another, and the mean would
     # fall back to the average between any two of them; above the whole path all are alike.
     shortest = max(2 / steps, 0.5 / (observations - 1))
-    length_scales = torch.logspace(0, 1, LENGTH_SCALES, base=1 / shortest, dtype=torch.float64, device=device)
-    known, _ = smooth(
-        trajectory.observed_steps,
+    length_scales = [shortest ** (1 - i / (LENGTH_SCALES - 1)) for i in range(LENGTH_SCALES)]
+    known = smooth(
+        trajectory.observed_steps.double() / steps,
         trajectory.costs,
-        steps=steps,
-        length_scales=shortest * length_scales,
+        torch.arange(steps, dtype=torch.float64, device=device) / steps,
+        length_scales=torch.tensor(length_scales, dtype=torch.float64, device=device),
         noise_ratios=torch.tensor(NOISE_RATIOS, device=device),
         noise_floor=trajectory.noise_std,
     )
@@ -92,6 +93,8 @@ def _lines(trajectory: Trajectory) -> tuple[Tensor, Tensor]:
 
 
 def _usable(trajectory: Trajectory) -> Trajectory:
+    if math.isfinite(float(trajectory.costs.sum())):
+        return trajectory
     counts = torch.isfinite(trajectory.costs).sum(1)  # (tasks,)
     enough = counts >= 2
     if enough.all():

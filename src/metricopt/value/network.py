@@ -5,7 +5,7 @@ copies. All three are the same batched matrix products.
 """
 
 import math
-from itertools import pairwise
+from itertools import chain, pairwise
 from operator import attrgetter
 from typing import Any, Literal, Self
 
@@ -26,7 +26,7 @@ class Folded:
         centre: Subtracted from phi first. (Within the bias it would cost digits where phi hardly varies.)
         weights: (members, before, after) each.
         biases: (members, 1, after) each.
-        sources: The tensors they were made from.
+        sources: The parameters they were made from.
 
     Example:
         >>> ones = [torch.ones(1, 2, 3), torch.ones(1, 3, 1)]
@@ -44,6 +44,8 @@ class Folded:
         self._flat = [(w[0], b[0, 0]) for w, b in zip(weights[:-1], biases[:-1], strict=True)]
         self._on_cpu = centre.device.type == "cpu"
         self._arrays = self._as_arrays() if self._on_cpu else []
+        # An array: a number would have to become one at every layer.
+        self._zero = np.zeros((), self._arrays[0].dtype if self._arrays else np.float32)
 
     def _as_arrays(self) -> list[np.ndarray]:
         """The centre, weights and biases of the first layer, and each later layer as one matrix."""
@@ -52,7 +54,7 @@ class Folded:
         return [self.centre.numpy(), *([array[0] for array in arrays] if self._alone else arrays)]
 
     def is_current(self) -> bool:
-        """Whether nothing has changed since the weights were made (through `.data`, which torch does not see)."""
+        """Whether no parameter has changed since the weights were made (`.data` aside, which torch does not see)."""
         return sum(map(_version, self._sources)) == self._versions  # each can only grow
 
     def few(self, points: np.ndarray) -> np.ndarray | None:
@@ -64,10 +66,11 @@ class Folded:
             return None
         product = np.dot if self._alone else np.matmul
         centre, weight, bias, *later = self._arrays
+        zero = self._zero
         h = product(points - centre, weight)  # (members, n, width + 1), or of the only one
         h += bias
         for weight in later:
-            h = product(np.maximum(h, 0.0, out=h), weight)
+            h = product(np.maximum(h, zero, out=h), weight)
         return h[:, 0] if self._alone else h[..., 0].mean(0)
 
     def embed(self, phi: Tensor) -> Tensor:
@@ -152,6 +155,7 @@ class ValueNetwork(nn.Module):
         self.input_std.fill_(float(phi.std(0).square().mean().sqrt().clamp_min(1e-6)))
         self.target_mean.copy_(costs.mean())
         self.target_std.copy_(costs.std().clamp_min(1e-4))
+        self._folded = None
 
     def embed(self, phi: Tensor) -> Tensor:
         """Penultimate features g(phi) of each member, (members, n, width), of phi (n, dim) or (members, n, dim)."""
@@ -197,9 +201,14 @@ class ValueNetwork(nn.Module):
         # The versions of tensors begin anew in a copy: it could not tell when its plain layers are out of date.
         return {**self.__dict__, "_folded": None}
 
+    # Buffers are changed here only, so that a step of finetuning need not look at them, see `Folded.is_current`.
     def _apply(self, *arguments: Any, **options: Any) -> Self:
         self._folded = None  # tensors are about to be replaced, on another device perhaps
         return super()._apply(*arguments, **options)
+
+    def _load_from_state_dict(self, *arguments: Any, **options: Any) -> None:
+        self._folded = None
+        super()._load_from_state_dict(*arguments, **options)
 
     def _fold(self) -> Folded | None:
         """The network in eval mode as plain layers, unless its own gradient is wanted or its norm depends on rows."""
@@ -226,7 +235,8 @@ class ValueNetwork(nn.Module):
         weights[0] = weights[0] / self.input_std.unsqueeze(-1)
         weights[-1], biases[-1] = weights[-1] * self.target_std, biases[-1] * self.target_std + self.target_mean
         plain = [tensor.detach() for tensor in (*weights, *biases)]
-        sources = (*self.parameters(), *self.buffers())
+        affine = (self.gains, self.offsets) if self.norm == "batch" else ()
+        sources = tuple(chain.from_iterable((self.weights, self.biases, *affine)))
         return Folded(self.input_mean, plain[: len(weights)], plain[len(weights) :], sources)
 
     def _normalise(self, h: Tensor, layer: int) -> Tensor:
@@ -243,6 +253,7 @@ class ValueNetwork(nn.Module):
 
     @torch.no_grad()
     def _track(self, layer: int, mean: Tensor, var: Tensor, *, rows: int, momentum: float = 0.1) -> None:
+        self._folded = None
         self.get_buffer(f"running_mean_{layer}").lerp_(mean, momentum)
         self.get_buffer(f"running_var_{layer}").lerp_(var * rows / max(rows - 1, 1), momentum)
 
@@ -262,6 +273,7 @@ class ValueNetwork(nn.Module):
         for name, tensor in self.state_dict().items():
             if tensor.dim() == 3:
                 tensor.lerp_(copies.state_dict()[name].mean(0, keepdim=True), rate)
+        self._folded = None
 
 
 def _uniform(shape: tuple[int, ...], fan_in: int, generator: torch.Generator) -> nn.Parameter:

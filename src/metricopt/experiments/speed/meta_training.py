@@ -18,7 +18,7 @@ from metricopt.metrics import f_beta
 from metricopt.records import LabelledTrajectory, Trajectory
 from metricopt.seeding import stream
 from metricopt.supervised import SupervisedTask
-from metricopt.trajectory.collect import collect
+from metricopt.trajectory.collect import collect, observed_steps
 from metricopt.trajectory.groups import collect_in_groups
 from metricopt.trajectory.interpolate import interpolate
 from metricopt.value.training import Training, fit
@@ -66,26 +66,36 @@ def interpolation(effort: Effort) -> list[Figure]:
 
     Example:
         >>> len(interpolation(Effort(repeats=1, quick=True)))
-        4
+        6
     """
     figures = []
     for observations, steps in ((10, 200), (50, 1000)):
         paths = observed_paths(effort.of(_TASKS, 2), steps, observations)
         few = paths.rows(torch.arange(min(8, len(paths.phi))))
-        share = len(paths.phi) / len(few.phi)
-        for restarts in (0, 9):
+        what = f"scikit-learn / ours, GP of {len(paths.phi)} trajectories, K = {observations}, T = {steps}"
+        for restarts, failed in ((0, False), (9, False), (0, True)):
             note = (
                 f"scikit-learn: Constant * RBF + White, default L-BFGS, {restarts} restarts, "
                 f"timed on {len(few.phi)} of {len(paths.phi)}; ours: the best of 20 grid points"
             )
-            what = f"scikit-learn / ours, GP of {len(paths.phi)} trajectories, K = {observations}, T = {steps}"
-            target = 200.0 if restarts == 0 else None
-            label = Label("c", f"{what}, {restarts} restarts", target=target, sense="at least", note=note)
-            rounds = Effort(max(1, effort.repeats // (1 if restarts == 0 else 3)), quick=effort.quick)
-            found = ratio(label, partial(_scikit_learn, few, restarts), partial(interpolate, paths), rounds)
+            known = f"{what}, {restarts} restarts" + ", one query of each failed for us" * failed
+            target = 200.0 if restarts == 0 and not failed else None
+            label = Label("c", known, target=target, sense="at least", note=note)
+            rounds = Effort(max(1, effort.repeats // (3 if restarts else 1)), quick=effort.quick)
+            ours = partial(interpolate, _with_failures(paths) if failed else paths)
+            found = ratio(label, partial(_scikit_learn, few, restarts), ours, rounds)
+            share = len(paths.phi) / len(few.phi)
             whole = {"median": share * found.median, "low": share * found.low, "high": share * found.high}
             figures.append(replace(found, **whole))
     return figures
+
+
+def _with_failures(paths: Trajectory) -> Trajectory:
+    """The same paths where one observation of each is missing, another one for each."""
+    costs = paths.costs.clone()
+    tasks, observations = costs.shape
+    costs[torch.arange(tasks), torch.arange(tasks) % observations] = torch.nan
+    return replace(paths, costs=costs)
 
 
 @FIGURES.add("f")
@@ -112,7 +122,7 @@ def processes(effort: Effort) -> list[Figure]:
 
 
 def _free_cores(what: str, one: Callable[[], object], two: Callable[[], object], effort: Effort) -> Figure:
-    """The computing time of one process over that of the first of two and half of what its workers take."""
+    """The computing time of one process over that of the busier of two, this one and the one it forks."""
     found = []
     for _ in range(effort.repeats):
         began = time.process_time()
@@ -121,8 +131,8 @@ def _free_cores(what: str, one: Callable[[], object], two: Callable[[], object],
         own, theirs = time.process_time(), children_seconds()
         two()
         own, theirs = time.process_time() - own, children_seconds() - theirs
-        found.append(alone / max(own + theirs / 2, 1e-9))
-    note = "computing time alone / (own + half of the workers'): what two free cores would give"
+        found.append(alone / max(own, theirs, 1e-9))
+    note = "computing time alone / that of the busier of two processes: what two free cores would give"
     median, low, high = quartiles(np.array(found))
     return Figure("f", f"{what}, by computing time", median, low, high, effort.repeats, 1.7, "at least", note)
 
@@ -170,14 +180,14 @@ def _grouped(task: SupervisedTask, tasks: int, workers: int) -> object:
 
 
 def observed_paths(tasks: int, steps: int, observations: int) -> Trajectory:
-    """Paths whose cost decays at different rates, observed with noise at random steps.
+    """Paths whose cost decays at different rates, observed with noise.
 
     Example:
         >>> observed_paths(3, 20, 5).costs.shape
         torch.Size([3, 5])
     """
     draw = stream(0, "observed", steps)
-    observed = torch.rand(tasks, steps, generator=draw).argsort(1)[:, :observations].sort(1).values
+    observed = observed_steps(steps, observations).repeat(tasks, 1)
     rate = 4 * torch.rand(tasks, 1, generator=draw)
     costs = 0.2 + 0.3 * torch.exp(-rate * observed / steps)
     costs = costs + 0.01 * torch.randn(tasks, observations, generator=draw)

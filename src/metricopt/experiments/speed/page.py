@@ -27,28 +27,27 @@ of the size of A9A (34,189 training and 4,884 validation rows of 123 columns) or
 _NOTES = """## What limits it
 
 - **Guidance of a very small network.** A plain step of the MLP takes about a millisecond, so a bound of 1.15 leaves
-  0.15 ms for Eqs. 3 and 4. Repeated alone, the guidance of a step takes about 0.07 ms. But between two steps the
+  0.15 ms for Eqs. 3 and 4. Repeated alone, the guidance of a step takes about 0.05 ms. But between two steps the
   network's own work fills the processor's caches, and the first call of any function then costs several times as
-  much: the optimizer's step, 0.02 ms when repeated, takes 0.09 ms there and the guidance about 0.19 ms. Another 0.03
-  to 0.05 ms go to the forward and backward pass that follow, which in turn find the caches full of the guidance. It
-  began as some 130 small torch operations and 0.9 ms a step; the value network folded into plain layers, small
-  matrices in NumPy, Gram-Schmidt in plain Python, one function for a single phi and no second set of torch's hooks
-  gave the present ratio. What is left are some 50 calls, a dozen of them torch's. Rounding the mean square of the
-  gradients differently would save 0.015 ms and change every path from its last digit on; the same network in torch
-  takes 0.03 ms more. For a convolutional network all of it disappears.
-- **Interpolation with K = 50, T = 1,000.** scikit-learn takes about 0.8 s for 64 trajectories, so a ratio of 200 leaves
-  4 ms. Twenty Cholesky factors and the triangular systems of the posterior for each trajectory took ten times that. As
-  all observations are steps of one path, the kernels of the three longer length scales are products of 8 to 29
-  features common to all trajectories; and of the 512 systems of 50 observations for the two shorter ones, bounds on the
-  likelihood leave 130 to be solved. Together that is a sixth of the time. Of what is left, 40% are those 130 systems
-  and the bounds, 25% the systems of 8 to 29 weights, 15% the posterior and 8% the features; about a third is the fixed
-  cost of some 800 operations. Bounds leave out less where costs are all noise. Nothing is kept between two calls.
-  With K = 10, T = 200 about half of the time is the fixed cost of 170 operations, and right after scikit-learn, which
-  leaves the processor's memory full of its own, each takes 1.4 times as long as repeated alone.
-  scikit-learn's optimizer starts from one point only; with 9 restarts it searches about as widely as a grid.
+  much: the optimizer's own step, 0.02 ms when repeated, takes 0.09 ms there and the guidance about 0.14 ms. It began as
+  some 130 small torch operations and 0.9 ms a step; the value network folded into plain layers, small matrices in
+  NumPy, Gram-Schmidt in plain Python, one function for a single phi, memory that is filled and not made, and no second
+  set of torch's hooks gave the present ratio. What is left are some 35 calls, four of them torch's: the value network
+  takes 0.025 ms of it, the basis 0.03 ms, to see whether the network has changed 0.01 ms, and to touch NumPy at all
+  about 0.03 ms. The ratio differs by 0.01 from run to run. For a convolutional network all of it disappears.
+- **Interpolation.** All paths are observed at the same steps, so that one decomposition of the kernel a length scale
+  serves all of them at all ratios of noise, and a variance is computed once a grid point and not once a path. Before,
+  at random steps, 64 paths of K = 50, T = 1,000 took 12.6 ms with features that all shared and bounds on the likelihood
+  for what had to be solved path by path, and 40 ms without. Paths with a failed query are still solved one by one.
+  Now a quarter of the time at K = 50 and half of it at K = 10 are the fixed cost of some 120 operations; right after
+  scikit-learn, which leaves the processor's memory full of its own, each takes 1.4 to 2 times as long as repeated
+  alone. Nothing is kept between two calls. scikit-learn's optimizer starts from one point only; with 9 restarts it
+  searches about as widely as a grid.
 - **Two processes by the clock.** The clock sees who else uses the cores: two processes that only count, timed beside,
   show what the machine had to give. Groups of tasks share nothing but the data, so on free cores two workers nearly
-  halve the time, as the line by computing time shows; forking and fresh memory cost a tenth to a fifth.
+  halve the time, as the line by computing time shows. This process is one of the two, so that a single one has to be
+  forked and to find memory of its own, and paths are written to memory that both share: 1.76 by the clock where two
+  forked ones that sent their paths through a pipe gave 1.69. Longer paths pay less for the fork: 1.87 with T = 200.
 - **Populations.** Measured for 2 to 64 members, batches of 32 and 256: `torch.func.vmap` over the lean graph of what
   depends on phi is 1.5 to 8 times as fast as a loop for the MLP from 8 members on and as fast as a path batched by hand
   at 64, which would save a constant 0.3 ms below that; for one or two members, and for ResNet-32 whatever their number,
