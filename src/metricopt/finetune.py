@@ -14,7 +14,7 @@ from metricopt.records import LabelledTrajectory, Outcome, Trajectory
 from metricopt.registry import one_of
 from metricopt.seeding import derived_seed, stream
 from metricopt.task import Task
-from metricopt.trajectory.collect import collect, default_observations
+from metricopt.trajectory.collect import Spacing, collect, default_observations
 from metricopt.trajectory.groups import collect_in_groups
 from metricopt.trajectory.interpolate import interpolate
 from metricopt.value.diagnostics import ValueFunction, ValueHealth, health, warn_if_flat
@@ -31,6 +31,7 @@ class Stages:
     Attributes:
         steps: T, finetuning steps of one task.
         observations: K, metric queries along one task; None for max(5, 5% of T).
+        spacing: Steps at which they are made: at equal distances, or at random ones for each task.
         start_std: Standard deviation of the coordinates of phi_0. Small, so that trajectories overlap.
         optimizer: Base optimizer of every path.
         lr: Its rate.
@@ -52,6 +53,7 @@ class Stages:
 
     steps: int = 50
     observations: int | None = None
+    spacing: Spacing = "even"
     start_std: float = 0.3
     optimizer: Literal["sgd", "adam"] = "adam"
     lr: float = 0.05
@@ -67,6 +69,7 @@ class Stages:
 
     def __post_init__(self) -> None:
         one_of(self.optimizer, tuple(_OPTIMIZERS), what="optimizer")
+        one_of(self.spacing, get_args(Spacing), what="spacing")
         one_of(self.combine, get_args(Combine), what="combine")
         one_of(self.estimator, get_args(Estimator), what="estimator")
         if self.rounds < 1:
@@ -92,6 +95,7 @@ class Stages:
 
 PAPER = Stages(
     observations=3,
+    spacing="random",
     start_std=1.0,
     optimizer="sgd",
     lr=0.1,
@@ -220,7 +224,13 @@ def _paths(task: Task, tasks: int, stages: Stages, value: ValueFunction | None, 
     steps, observations = stages.steps, stages.queries_a_task
     if stages.workers is None:
         return collect(
-            task, steps=steps, observations=observations, optimizer=optimizer(0), start=start, generator=generator
+            task,
+            steps=steps,
+            observations=observations,
+            optimizer=optimizer(0),
+            start=start,
+            generator=generator,
+            spacing=stages.spacing,
         )
     return collect_in_groups(
         task,
@@ -230,6 +240,7 @@ def _paths(task: Task, tasks: int, stages: Stages, value: ValueFunction | None, 
         start=start,
         seed=seed,
         workers=stages.workers,
+        spacing=stages.spacing,
     )
 
 

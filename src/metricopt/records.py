@@ -53,12 +53,21 @@ class Trajectory:
     @property
     def observed_phi(self) -> Tensor:
         """Adapter vectors at the observed steps, (tasks, observations, dim)."""
-        index = self.observed_steps.unsqueeze(-1).expand(-1, -1, self.phi.shape[-1])
-        return torch.gather(self.phi, 1, index)
+        return at_steps(self.phi, self.observed_steps)
 
     def rows(self, keep: Tensor) -> "Trajectory":
         """The same record for some of the tasks only."""
         return Trajectory(self.phi[keep], self.loss[keep], self.observed_steps[keep], self.costs[keep], self.noise_std)
+
+
+def at_steps(phi: Tensor, steps: Tensor) -> Tensor:
+    """Adapter vectors (tasks, observations, dim) of paths (tasks, steps, dim) at some of their steps.
+
+    Example:
+        >>> at_steps(torch.arange(6.0).reshape(2, 3, 1), torch.tensor([[0, 2], [1, 1]])).flatten().tolist()
+        [0.0, 2.0, 4.0, 4.0]
+    """
+    return torch.gather(phi, 1, steps.unsqueeze(-1).expand(-1, -1, phi.shape[-1]))
 
 
 @dataclass(frozen=True)

@@ -94,6 +94,14 @@ def test_broken_entries_of_a_gradient_count_as_zero(bad):
     assert bool(torch.isfinite(alone.state_dict()["guided"]["mean_square"]).all())
 
 
+def test_a_broken_gradient_that_is_added_to_reaches_the_optimizer_as_it_is():
+    steps = gradients(2)
+    steps[1, 2] = math.nan
+    for as_population in (False, True):
+        broken = walk(guided((DIM,), as_population=as_population), steps).isnan()
+        assert broken.nonzero().flatten().tolist() == [2]
+
+
 def test_without_a_finite_direction_it_follows_the_loss_and_one_warning_says_so():
     optimizer = guided((DIM,), lambda points: points[:, 0] * math.nan, as_population=False)
     plain = torch.nn.Parameter(optimizer._phi.detach().clone())
@@ -139,6 +147,28 @@ def test_a_loaded_state_and_a_copy_go_on_where_it_was():
         optimizer._phi.copy_(phi)
     optimizer.load_state_dict(saved)
     assert torch.equal(walk(optimizer, gradients(6, seed=1)), end)
+
+
+def test_a_state_saved_in_single_precision_is_continued():
+    optimizer = guided((DIM,), as_population=False)
+    walk(optimizer, gradients(5))
+    saved, phi = copy.deepcopy(optimizer.state_dict()), optimizer._phi.detach().clone()
+    for name in ("past_gradients", "mean_square"):
+        saved["guided"][name] = saved["guided"][name].float()
+    end = walk(optimizer, gradients(6, seed=1)).clone()
+    with torch.no_grad():
+        optimizer._phi.copy_(phi)
+    optimizer.load_state_dict(saved)
+    torch.testing.assert_close(walk(optimizer, gradients(6, seed=1)), end)
+
+
+def test_phi_may_move_to_other_memory():
+    alone, population = (guided((DIM,), as_population=one) for one in (False, True))
+    for optimizer in (alone, population):
+        walk(optimizer, gradients(2))
+        optimizer._phi.data = optimizer._phi.data + 1.0
+        walk(optimizer, gradients(3, seed=1))
+    torch.testing.assert_close(alone._phi, population._phi, rtol=1e-5, atol=1e-6)
 
 
 def test_a_value_function_that_takes_arrays_gets_arrays_until_it_asks_for_tensors():

@@ -36,7 +36,7 @@ class Bowl(Task):
         return 0.125
 
 
-def collected(task, *, tasks=4, steps=12, observations=5, seed=0, optimizer: OptimizerFactory = SGD):
+def collected(task, *, tasks=4, steps=12, observations=5, seed=0, optimizer: OptimizerFactory = SGD, **options):
     start = torch.randn(tasks, task.dim, generator=torch.Generator().manual_seed(9))
     generator = torch.Generator().manual_seed(seed)
     return start, collect(
@@ -46,6 +46,7 @@ def collected(task, *, tasks=4, steps=12, observations=5, seed=0, optimizer: Opt
         optimizer=optimizer,
         start=start,
         generator=generator,
+        **options,
     )
 
 
@@ -72,9 +73,11 @@ def test_costs_are_those_of_the_observed_steps_and_each_is_one_query():
     assert paths.noise_std == 0.125
 
 
+@pytest.mark.parametrize("spacing", ["even", "random"])
 @pytest.mark.parametrize(("steps", "observations"), [(2, 2), (12, 2), (12, 5), (12, 12)])
-def test_each_task_is_observed_at_distinct_steps_from_the_first_to_the_last(steps, observations):
-    _, paths = collected(Bowl(), tasks=20, steps=steps, observations=observations)
+def test_each_task_is_observed_at_distinct_steps_from_the_first_to_the_last(steps, observations, spacing):
+    _, paths = collected(Bowl(), tasks=20, steps=steps, observations=observations, spacing=spacing)
+    torch.testing.assert_close(paths.costs, Bowl().costs(paths.observed_phi).double())
     for row in paths.observed_steps.tolist():
         assert len(row) == observations and row == sorted(set(row))
         assert row[0] == 0 and row[-1] == steps - 1
@@ -82,12 +85,21 @@ def test_each_task_is_observed_at_distinct_steps_from_the_first_to_the_last(step
 
 @pytest.mark.parametrize(("steps", "observations"), [(2, 2), (7, 4), (7, 7), (50, 5), (1000, 50), (1000, 999)])
 def test_steps_from_the_first_to_the_last_are_observed_at_equal_distances(steps, observations):
-    observed = observed_steps(steps, observations)
+    first, observed = observed_steps(2, steps, observations)
+    assert torch.equal(first, observed)
     assert observed[0] == 0
     assert observed[-1] == steps - 1
     gaps = observed.diff()
     assert len(observed) == observations
     assert 1 <= gaps.min() <= gaps.max() <= gaps.min() + 1
+
+
+def test_random_steps_between_the_ends_are_observed_equally_often():
+    observed = observed_steps(2000, 7, 4, draw=torch.Generator().manual_seed(0))
+    often = torch.bincount(observed.flatten(), minlength=7)
+    assert often[0] == often[6] == 2000
+    assert all(abs(count - 800) < 4 * (2000 * 0.4 * 0.6) ** 0.5 for count in often[1:6].tolist())
+    assert bool((observed.diff() > 0).all())
 
 
 def test_the_same_seed_gives_the_same_paths_bit_for_bit():

@@ -15,7 +15,7 @@ from metricopt.optim.guided import MetricGuided
 from metricopt.seeding import stream
 from metricopt.supervised import SupervisedTask
 from metricopt.tasks.synthetic import QuadraticTask
-from metricopt.trajectory.collect import walk
+from metricopt.trajectory.collect import Spacing, walk
 from metricopt.trajectory.groups import TASKS_A_GROUP, collect_in_groups
 
 TASKS = 2 * TASKS_A_GROUP + 5
@@ -53,16 +53,16 @@ def guided(group):
     return lambda parameters: MetricGuided(torch.optim.SGD(parameters, lr=0.1), bowl, seed=group)
 
 
-def paths(task, workers, optimizer=sgd):
-    start = numbers(TASKS, task.dim, seed=1)
-    return collect_in_groups(task, steps=12, observations=3, optimizer=optimizer, start=start, seed=0, workers=workers)
+def paths(task, workers, optimizer=sgd, spacing: Spacing = "even"):
+    start, options = numbers(TASKS, task.dim, seed=1), {"steps": 12, "observations": 3, "seed": 0}
+    return collect_in_groups(task, optimizer=optimizer, start=start, workers=workers, spacing=spacing, **options)
 
 
-@pytest.mark.parametrize("optimizer", [sgd, guided])
+@pytest.mark.parametrize(("optimizer", "spacing"), [(sgd, "even"), (guided, "even"), (guided, "random")])
 @pytest.mark.parametrize("workers", [2, 3, 7])
-def test_the_number_of_workers_changes_no_bit_and_no_query(workers, optimizer):
+def test_the_number_of_workers_changes_no_bit_and_no_query(workers, optimizer, spacing):
     alone, together = supervised(), supervised()
-    a, b = paths(alone, 1, optimizer), paths(together, workers, optimizer)
+    a, b = paths(alone, 1, optimizer, spacing), paths(together, workers, optimizer, spacing)
     for one, other in zip(vars(a).values(), vars(b).values(), strict=True):
         assert torch.equal(torch.as_tensor(one), torch.as_tensor(other))
     assert alone.ledger.queries == together.ledger.queries

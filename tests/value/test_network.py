@@ -172,6 +172,28 @@ def test_asked_with_arrays_it_answers_as_in_eval_mode_also_after_its_weights_cha
         torch.testing.assert_close(torch.from_numpy(found), expected.detach(), atol=1e-5, rtol=1e-4)
 
 
+CHANGES = {
+    "standardise": lambda stack: stack.standardise(numbers(30, 5, seed=3), numbers(30, seed=3)),
+    "loaded buffers": lambda stack: stack.load_state_dict({"input_mean": torch.ones(5)}, strict=False),
+    "tracked statistics": lambda stack: stack.train()(numbers(40, 5, seed=3)),
+    "meta-update": lambda stack: stack.move_towards(jiggled(stack.copies(2)), 0.5),
+    "gains alone": lambda stack: [gain.mul_(1.5) for gain in stack.gains],
+    "the last bias alone": lambda stack: stack.biases[-1].add_(1.0),
+    "to double and back": lambda stack: jiggled(stack.double()).float(),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_asked_with_arrays_it_sees_every_kind_of_change(change):
+    stack, phi = jiggled(network()), numbers(6, 5)
+    before = torch.from_numpy(stack.on_host(phi.numpy())).clone()
+    with torch.no_grad():
+        CHANGES[change](stack)
+    expected = stack.eval().each(phi).mean(0).detach()  # layer by layer, as its gradient might be wanted
+    torch.testing.assert_close(torch.from_numpy(stack.on_host(phi.numpy())), expected, atol=1e-5, rtol=1e-4)
+    assert not torch.allclose(before, expected, atol=1e-5)
+
+
 def test_asked_with_arrays_it_declines_where_torch_is_better():
     assert network(norm="layer").on_host(numbers(6, 5).numpy()) is None
     assert network().on_host(numbers(1000, 5).numpy()) is None

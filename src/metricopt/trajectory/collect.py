@@ -1,16 +1,18 @@
 """Stage 1: finetune a population of random phi and query the metric at a few steps of each path."""
 
 from collections.abc import Callable
+from typing import Literal
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
 from metricopt.errors import ObservationError
-from metricopt.records import Trajectory
+from metricopt.records import Trajectory, at_steps
 from metricopt.task import Task
 
 OptimizerFactory = Callable[[list[torch.nn.Parameter]], Optimizer]
+Spacing = Literal["even", "random"]
 
 
 def default_observations(steps: int) -> int:
@@ -31,10 +33,12 @@ def collect(
     optimizer: OptimizerFactory,
     start: Tensor,
     generator: torch.Generator,
+    spacing: Spacing = "even",
 ) -> Trajectory:
     """Paths of finetuning runs from each row of `start` (tasks, dim), observed at `observations` steps each.
 
-    The optimizer decides what kind of path it is: a plain one follows the loss, a guided one the value function too.
+    The optimizer decides what kind of path it is: a plain one follows the loss, a guided one the value function too;
+    `spacing` whether all are observed at the same steps, or each at its own.
 
     Example:
         >>> from functools import partial
@@ -56,9 +60,9 @@ def collect(
     """
     checked_observations(steps, observations)
     phi, loss = walk(task, start, steps, optimizer=optimizer, generator=generator)
-    observed = observed_steps(steps, observations)
-    costs = task.observe(phi[:, observed].flatten(0, 1)).view(len(phi), observations)
-    return Trajectory(phi, loss, observed.repeat(len(phi), 1), costs, noise_std=task.noise_std())
+    observed = observed_steps(len(phi), steps, observations, draw=generator if spacing == "random" else None)
+    costs = task.observe(at_steps(phi, observed).flatten(0, 1)).view(observed.shape)
+    return Trajectory(phi, loss, observed, costs, noise_std=task.noise_std())
 
 
 def checked_observations(steps: int, observations: int) -> None:
@@ -88,14 +92,24 @@ def walk(
     return torch.stack(path, 1), torch.stack(losses, 1)
 
 
-def observed_steps(steps: int, observations: int) -> Tensor:
-    """K steps from the first to the last at equal distances, (observations,).
+def observed_steps(tasks: int, steps: int, observations: int, *, draw: torch.Generator | None = None) -> Tensor:
+    """Steps in increasing order, the first and the last always among them, (tasks, observations).
 
-    The same for all tasks: it leaves no long gap to interpolate, and one decomposition of a kernel then serves every
-    path (`gaussian_process.same_points`). The paper leaves the steps to the user.
+    At equal distances, the same for all tasks: it leaves no long gap to interpolate, and one decomposition of a kernel
+    then serves every path (`gaussian_process.same_points`).
+
+    Args:
+        tasks: Number of paths.
+        steps: T.
+        observations: K.
+        draw: If given, the steps between the first and the last are drawn with it, others for each task.
 
     Example:
-        >>> observed_steps(50, 5).tolist()
-        [0, 12, 24, 37, 49]
+        >>> observed_steps(1, 50, 5).tolist()
+        [[0, 12, 24, 37, 49]]
     """
-    return torch.linspace(0, steps - 1, observations, dtype=torch.float64).round().long()
+    if draw is None:
+        return torch.linspace(0, steps - 1, observations, dtype=torch.float64).round().long().repeat(tasks, 1)
+    inner = torch.rand(tasks, steps - 2, generator=draw).argsort(1)[:, : observations - 2] + 1
+    ends = torch.tensor([0, steps - 1]).expand(tasks, 2)
+    return torch.cat([ends, inner], 1).sort(1).values

@@ -14,10 +14,10 @@ from torch import Tensor
 
 from metricopt.errors import MetricFailureWarning, MetricOptError
 from metricopt.ledger import Query, QueryLedger
-from metricopt.records import Trajectory
+from metricopt.records import Trajectory, at_steps
 from metricopt.seeding import stream
 from metricopt.task import Task
-from metricopt.trajectory.collect import OptimizerFactory, checked_observations, observed_steps, walk
+from metricopt.trajectory.collect import OptimizerFactory, Spacing, checked_observations, observed_steps, walk
 
 TASKS_A_GROUP = 16
 
@@ -35,6 +35,7 @@ def collect_in_groups(
     start: Tensor,
     seed: int,
     workers: int = 1,
+    spacing: Spacing = "even",
 ) -> Trajectory:
     """As `collect`, by one or more processes with one thread each; how many changes no bit of the result.
 
@@ -48,7 +49,8 @@ def collect_in_groups(
         optimizer: From the number of a group to a factory of its optimizer, so that groups may differ in seed.
         start: First phi of each path, (tasks, dim).
         seed: Everything random depends on it alone.
-        workers: Processes.
+        workers: Processes, this one among them.
+        spacing: Of the observed steps, see `collect`.
 
     Example:
         >>> from functools import partial
@@ -65,26 +67,25 @@ def collect_in_groups(
     asks = task.asks_cheaply and task.ledger.journal is None
     if asks:
         task.ledger.charge(len(start) * observations, stage=task.stage)
-    observed = observed_steps(steps, observations)
+    draw = stream(seed, "observed") if spacing == "random" else None
+    observed = observed_steps(len(start), steps, observations, draw=draw)
     phi, loss = (_shared(*shape, dtype=start.dtype) for shape in ((len(start), steps, task.dim), (len(start), steps)))
 
     def work(group: int) -> list[Query] | None:
-        paths, losses = phi.split(TASKS_A_GROUP)[group], loss.split(TASKS_A_GROUP)[group]
+        paths, losses, seen = (part.split(TASKS_A_GROUP)[group] for part in (phi, loss, observed))
         generator = stream(seed, "group", group)
-        found = walk(task, starts[group], steps, optimizer=optimizer(group), generator=generator)
-        paths[:], losses[:] = found
-        return _asked(task, paths[:, observed].flatten(0, 1)) if asks else None
+        paths[:], losses[:] = walk(task, starts[group], steps, optimizer=optimizer(group), generator=generator)
+        return _asked(task, at_steps(paths, seen).flatten(0, 1)) if asks else None
 
     can_fork = task.forks and "fork" in multiprocessing.get_all_start_methods()
     workers = min(workers, len(starts)) if can_fork else 1
     with _one_thread():
         answers = list(_worked(work, len(starts), workers))
     costs = []
-    for paths, queries in zip(phi.split(TASKS_A_GROUP), answers, strict=True):
-        rows = paths[:, observed].flatten(0, 1)
-        costs.append(_entered(task, rows, queries) if asks else task.observe(rows))
-    costs = torch.cat(costs).view(len(phi), observations)
-    return Trajectory(phi, loss, observed.repeat(len(phi), 1), costs, noise_std=task.noise_std())
+    for rows, queries in zip(at_steps(phi, observed).split(TASKS_A_GROUP), answers, strict=True):
+        points = rows.flatten(0, 1)
+        costs.append(_entered(task, points, queries) if asks else task.observe(points))
+    return Trajectory(phi, loss, observed, torch.cat(costs).view(observed.shape), noise_std=task.noise_std())
 
 
 def _shared(*shape: int, dtype: torch.dtype) -> Tensor:
@@ -119,7 +120,7 @@ def _entered(task: Task, phi: Tensor, queries: list[Query] | None) -> Tensor:
 
 
 def _worked(work: Work, groups: int, workers: int) -> Iterator[list[Query] | None]:
-    """`work(group)` of all groups in order, each `workers`-th by this process, the others by as many forked ones."""
+    """`work(group)` of all groups in order, by this process and `workers` - 1 forked ones in turn."""
     # Forked, not spawned: nothing of a task has to be pickled, and activations it has cached are shared.
     context = multiprocessing.get_context("fork") if workers > 1 else multiprocessing
     pipes = [context.Pipe(duplex=False) for _ in range(1, workers)]

@@ -109,7 +109,7 @@ def processes(effort: Effort) -> list[Figure]:
     task = _task(effort, 256, 2**30)
     tasks = effort.of(_TASKS, 20)
     one, two = (partial(_grouped, task, tasks, workers) for workers in (1, 2))
-    rounds = Effort(max(1, effort.repeats // 2), quick=effort.quick)
+    rounds = effort
     what = f"1 worker / 2 workers, trajectories of {tasks} tasks, A9A MLP, batch 256"
     clock = Label("f", f"{what}, by the clock", target=1.7, sense="at least", note=f"{os.cpu_count()} shared cores")
     control = Label("f", "the same for counting, by the clock", note="what two processes could get of the machine then")
@@ -187,7 +187,7 @@ def observed_paths(tasks: int, steps: int, observations: int) -> Trajectory:
         torch.Size([3, 5])
     """
     draw = stream(0, "observed", steps)
-    observed = observed_steps(steps, observations).repeat(tasks, 1)
+    observed = observed_steps(tasks, steps, observations)
     rate = 4 * torch.rand(tasks, 1, generator=draw)
     costs = 0.2 + 0.3 * torch.exp(-rate * observed / steps)
     costs = costs + 0.01 * torch.randn(tasks, observations, generator=draw)
