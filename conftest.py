@@ -9,7 +9,7 @@ from hypothesis import settings
 # A deadline measures the machine's other guests, not the code.
 settings.register_profile("shared machine", deadline=None)
 settings.load_profile("shared machine")
-# As all commands do; a process forked after torch has used several threads would wait for them for ever.
+# As all commands do. Once torch has used several threads, a forked process that uses them too waits for ever.
 torch.set_num_threads(1)
 
 

@@ -171,6 +171,41 @@ def test_phi_may_move_to_other_memory():
     torch.testing.assert_close(alone._phi, population._phi, rtol=1e-5, atol=1e-6)
 
 
+def test_the_optimizer_may_keep_the_gradients_it_was_given():
+    phi, kept = torch.nn.Parameter(torch.ones(DIM)), []
+
+    class Keeping(SGD):
+        def step(self, closure=None):
+            kept.append(phi.grad)
+            return super().step(closure)
+
+    walk(MetricGuided(Keeping([phi], lr=0.1), bowl), gradients(2))
+    assert not torch.equal(kept[0], kept[1])
+
+
+def test_phi_may_become_double_on_the_way():
+    optimizer = guided((DIM,), as_population=False)
+    walk(optimizer, gradients(2))
+    optimizer._phi.data = optimizer._phi.data.double()
+    optimizer.base.state.clear()
+    assert bool(walk(optimizer, gradients(2).double()).isfinite().all())
+
+
+def test_a_saved_gradient_with_broken_entries_counts_as_zero_there():
+    optimizer = guided((DIM,), as_population=False)
+    walk(optimizer, gradients(2))
+    saved = copy.deepcopy(optimizer.state_dict())
+    saved["guided"]["past_gradients"][0, 0, 1] = math.nan
+    optimizer.load_state_dict(saved)
+    assert bool(walk(optimizer, gradients(2)).isfinite().all())  # a warning would be an error here
+
+
+def test_values_in_a_column_are_values():
+    values = (lambda points: bowl(points)[:, None]), bowl
+    column, row = (walk(guided((DIM,), value, as_population=False), gradients(3)) for value in values)
+    assert torch.equal(column, row)
+
+
 def test_a_value_function_that_takes_arrays_gets_arrays_until_it_asks_for_tensors():
     asked = []
 

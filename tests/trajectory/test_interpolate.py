@@ -124,3 +124,9 @@ def test_without_uncertainty_the_means_are_the_same_and_the_deviation_is_the_ave
 def test_an_unknown_method_gets_a_hint():
     with pytest.raises(UnknownNameError, match="did you mean 'linear'"):
         interpolate(decaying([0, 49]), method="linaer")  # pyright: ignore[reportArgumentType]
+
+
+def test_no_paths_at_all_are_refused_in_one_sentence():
+    path = decaying([0, 20, 49]).rows(torch.zeros(1, dtype=torch.bool))
+    with pytest.raises(ObservationError, match="no paths to interpolate; collect at least one task"):
+        interpolate(path)

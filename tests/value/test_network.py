@@ -179,6 +179,9 @@ CHANGES = {
     "meta-update": lambda stack: stack.move_towards(jiggled(stack.copies(2)), 0.5),
     "gains alone": lambda stack: [gain.mul_(1.5) for gain in stack.gains],
     "the last bias alone": lambda stack: stack.biases[-1].add_(1.0),
+    "a buffer by hand": lambda stack: stack.get_buffer("running_var_0").mul_(3.0),
+    "the scale by hand": lambda stack: stack.target_std.mul_(3.0),
+    "replaced tensors": lambda stack: stack.load_state_dict(network(seed=1).state_dict(), assign=True),
     "to double and back": lambda stack: jiggled(stack.double()).float(),
 }
 

@@ -9,7 +9,13 @@ import math
 import torch
 from torch import Tensor
 
-from metricopt.gaussian_process.conditioning import TINY_VARIANCE, Hyperparameters, Posterior, posterior
+from metricopt.gaussian_process.conditioning import (
+    NUMBERS_AT_ONCE,
+    TINY_VARIANCE,
+    Hyperparameters,
+    Posterior,
+    posterior,
+)
 from metricopt.gaussian_process.fitting import Evidence, fit, most_likely
 
 # What an eigenvector takes off a variance of 1 is at most its eigenvalue / ratio.
@@ -48,15 +54,15 @@ def smooth(
     complete = torch.isfinite(y).all(1)
     first = complete.byte().argmax()
     together = complete & (x == x[first]).all(1)
-    apart = ~together
-    points, costs = x[apart].unsqueeze(-1), y[apart]
-    alone = posterior(points, costs, query.expand(len(costs), -1).unsqueeze(-1), fit(points, costs, **grid))
-    if not together.any():
-        return alone
-    common, _ = smooth_together(x[first], y[together], query, **grid)
-    mean, std = common.mean.new_empty(2, len(y), len(query))
-    for members, known in ((together, common), (apart, alone)):
-        mean[members], std[members] = known.mean, known.std
+    mean, std = torch.empty(2, len(y), len(query), dtype=torch.float64, device=y.device)
+    if together.any():
+        known, _ = smooth_together(x[first], y[together], query, **grid)
+        mean[together], std[together] = known.mean, known.std
+    at_once = max(1, NUMBERS_AT_ONCE // (x.shape[1] ** 2 * len(noise_ratios)))
+    for apart in (~together).nonzero().squeeze(1).split(at_once):
+        points, costs = x[apart].unsqueeze(-1), y[apart]
+        known = posterior(points, costs, query.expand(len(apart), -1).unsqueeze(-1), fit(points, costs, **grid))
+        mean[apart], std[apart] = known.mean, known.std
     return Posterior(mean, std)
 
 

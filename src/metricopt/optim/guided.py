@@ -175,7 +175,7 @@ class MetricGuided(Optimizer):
         self.base.load_state_dict({key: state_dict[key] for key in ("state", "param_groups")})
         self.generator.set_state(saved.pop("generator").cpu())
         for name in ("past_gradients", "mean_square"):
-            state[name] = saved[name].to(state[name], copy=True)
+            state[name] = saved[name].to(state[name], copy=True).nan_to_num_(0.0, 0.0, 0.0)
         state["steps"] = saved["steps"]
         self._single = None
 
@@ -187,7 +187,7 @@ class MetricGuided(Optimizer):
     def _guided_single(self, phi: Tensor, gradient: Tensor) -> Tensor:
         """The same as `_guided_gradient` gives for one member, in fewer calls, see `single`."""
         single = self._single
-        if single is None or single.settings != (self.pairs, self.sigma):
+        if single is None or single.settings != (self.pairs, self.sigma, phi.dtype):
             state = self.state[phi]
             single = self._single = SinglePhi(state, pairs=self.pairs, sigma=self.sigma, dtype=phi.dtype)
         flat = gradient.detach() if gradient.requires_grad else gradient
@@ -214,7 +214,7 @@ class MetricGuided(Optimizer):
         if values is not None:
             return values
         with torch.no_grad(), _evaluating(self._parts):
-            return host(self._value_at(torch.from_numpy(points)))
+            return host(self._value_at(torch.from_numpy(points))).reshape(-1)
 
     @torch.no_grad()
     def _guided_gradient(self, phi: Tensor, gradient: Tensor) -> Tensor:

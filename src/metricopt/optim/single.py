@@ -56,7 +56,7 @@ class SinglePhi:
     """
 
     def __init__(self, state: dict[str, Any], *, pairs: int, sigma: float, dtype: torch.dtype) -> None:
-        self.settings = pairs, sigma
+        self.settings = pairs, sigma, dtype
         self._state = state
         past: Tensor = state["past_gradients"]
         _, memory, dim = past.shape
@@ -88,11 +88,11 @@ class SinglePhi:
         return self._point
 
     def added(self, gradient: Tensor, guided: np.ndarray) -> Tensor:
-        """The sum of a gradient and what guides it, (dim,), until the next step."""
+        """The sum of a gradient and what guides it, (dim,)."""
         self._sum.copy_(gradient)
         numbers = self._numbers
         numbers += guided
-        return self._sum
+        return self._sum.clone()  # an optimizer may keep it
 
     def remember(self, gradient: Tensor) -> list[list[float]]:
         """Put the gradient in the place of the oldest one; gives the inner products of all of them."""

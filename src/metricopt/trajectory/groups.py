@@ -8,7 +8,10 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,8 +25,14 @@ from metricopt.trajectory.collect import OptimizerFactory, Spacing, checked_obse
 TASKS_A_GROUP = 16
 
 
-# Walks the tasks of one group, and gives the answers about them if it has asked.
-Work = Callable[[int], list[Query] | None]
+class Walked(NamedTuple):
+    """What is known of one group of tasks besides its paths: losses, and the answers of a process that has asked."""
+
+    loss: np.ndarray
+    queries: list[Query] | None
+
+
+Work = Callable[[int], Walked]
 
 
 def collect_in_groups(
@@ -69,22 +78,24 @@ def collect_in_groups(
         task.ledger.charge(len(start) * observations, stage=task.stage)
     draw = stream(seed, "observed") if spacing == "random" else None
     observed = observed_steps(len(start), steps, observations, draw=draw)
-    phi, loss = (_shared(*shape, dtype=start.dtype) for shape in ((len(start), steps, task.dim), (len(start), steps)))
+    phi = _shared(len(start), steps, task.dim, dtype=start.dtype)
 
-    def work(group: int) -> list[Query] | None:
-        paths, losses, seen = (part.split(TASKS_A_GROUP)[group] for part in (phi, loss, observed))
+    def work(group: int) -> Walked:
+        paths, seen = (part.split(TASKS_A_GROUP)[group] for part in (phi, observed))
         generator = stream(seed, "group", group)
-        paths[:], losses[:] = walk(task, starts[group], steps, optimizer=optimizer(group), generator=generator)
-        return _asked(task, at_steps(paths, seen).flatten(0, 1)) if asks else None
+        paths[:], loss = walk(task, starts[group], steps, optimizer=optimizer(group), generator=generator)
+        queries = _asked(task, at_steps(paths, seen).flatten(0, 1)) if asks else None
+        return Walked(loss.numpy(), queries)
 
     can_fork = task.forks and "fork" in multiprocessing.get_all_start_methods()
-    workers = min(workers, len(starts)) if can_fork else 1
+    workers = max(1, min(workers, len(starts))) if can_fork else 1
     with _one_thread():
-        answers = list(_worked(work, len(starts), workers))
+        walked = list(_worked(work, len(starts), workers))
     costs = []
-    for rows, queries in zip(at_steps(phi, observed).split(TASKS_A_GROUP), answers, strict=True):
+    for rows, group in zip(at_steps(phi, observed).split(TASKS_A_GROUP), walked, strict=True):
         points = rows.flatten(0, 1)
-        costs.append(_entered(task, points, queries) if asks else task.observe(points))
+        costs.append(_entered(task, points, group.queries) if asks else task.observe(points))
+    loss = torch.cat([torch.from_numpy(group.loss) for group in walked])
     return Trajectory(phi, loss, observed, torch.cat(costs).view(observed.shape), noise_std=task.noise_std())
 
 
@@ -119,30 +130,33 @@ def _entered(task: Task, phi: Tensor, queries: list[Query] | None) -> Tensor:
     return task.penalised(sheet.enter())
 
 
-def _worked(work: Work, groups: int, workers: int) -> Iterator[list[Query] | None]:
+def _worked(work: Work, groups: int, workers: int) -> Iterator[Walked]:
     """`work(group)` of all groups in order, by this process and `workers` - 1 forked ones in turn."""
-    # Forked, not spawned: nothing of a task has to be pickled, and activations it has cached are shared.
-    context = multiprocessing.get_context("fork") if workers > 1 else multiprocessing
-    pipes = [context.Pipe(duplex=False) for _ in range(1, workers)]
-    processes = [
-        context.Process(target=_serve, args=(work, range(w, groups, workers), sender), daemon=True)
-        for w, (_, sender) in enumerate(pipes, start=1)
-    ]
-    for process, (_, sender) in zip(processes, pipes, strict=True):
-        process.start()
-        sender.close()  # the child has its own; with ours open its death would go unnoticed
+    processes: list[BaseProcess] = []
+    receivers: list[Connection] = []
     try:
+        for turn in range(1, workers):
+            # Forked, not spawned: nothing of a task has to be pickled, and activations it has cached are shared.
+            context = multiprocessing.get_context("fork")
+            receiver, sender = context.Pipe(duplex=False)
+            receivers.append(receiver)
+            served = range(turn, groups, workers)
+            process = context.Process(target=_serve, args=(work, served, sender, receivers), daemon=True)
+            process.start()
+            processes.append(process)
+            sender.close()  # the child has its own; with ours open its death would go unnoticed
         for group in range(groups):
             turn = group % workers
-            yield _received(pipes[turn - 1][0], group) if turn else work(group)
+            yield _received(receivers[turn - 1], group) if turn else work(group)
     finally:
-        for process, (receiver, _) in zip(processes, pipes, strict=True):
+        for receiver in receivers:
             receiver.close()
+        for process in processes:
             process.terminate()
             process.join()
 
 
-def _received(receiver: Connection, group: int) -> list[Query] | None:
+def _received(receiver: Connection, group: int) -> Walked:
     try:
         found = receiver.recv()
     except EOFError:
@@ -151,16 +165,18 @@ def _received(receiver: Connection, group: int) -> list[Query] | None:
         ) from None
     if isinstance(found, str):
         raise MetricOptError(f"a worker process failed in group {group} of the tasks: {found}")
-    return found
+    return Walked(*found)
 
 
-def _serve(work: Work, groups: range, sender: Connection) -> None:
+def _serve(work: Work, groups: range, sender: Connection, receivers: list[Connection]) -> None:
     """Body of a forked process."""
+    for receiver in receivers:
+        receiver.close()  # the first process reads; when it is gone, writing has to fail
     torch.set_num_threads(1)
     gc.disable()  # going through everything inherited would copy it, page by page
     for group in groups:
         try:
-            sender.send(work(group))
+            sender.send(tuple(work(group)))
         except Exception as error:
             sender.send(f"{type(error).__name__}: {error}")
             return

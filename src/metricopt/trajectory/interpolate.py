@@ -93,6 +93,8 @@ def _lines(trajectory: Trajectory) -> tuple[Tensor, Tensor]:
 
 
 def _usable(trajectory: Trajectory) -> Trajectory:
+    if not len(trajectory.costs):
+        raise ObservationError("there are no paths to interpolate; collect at least one task")
     if math.isfinite(float(trajectory.costs.sum())):
         return trajectory
     counts = torch.isfinite(trajectory.costs).sum(1)  # (tasks,)

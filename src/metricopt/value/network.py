@@ -5,7 +5,7 @@ copies. All three are the same batched matrix products.
 """
 
 import math
-from itertools import chain, pairwise
+from itertools import pairwise
 from operator import attrgetter
 from typing import Any, Literal, Self
 
@@ -26,7 +26,7 @@ class Folded:
         centre: Subtracted from phi first. (Within the bias it would cost digits where phi hardly varies.)
         weights: (members, before, after) each.
         biases: (members, 1, after) each.
-        sources: The parameters they were made from.
+        sources: The tensors they were made from.
 
     Example:
         >>> ones = [torch.ones(1, 2, 3), torch.ones(1, 3, 1)]
@@ -54,7 +54,7 @@ class Folded:
         return [self.centre.numpy(), *([array[0] for array in arrays] if self._alone else arrays)]
 
     def is_current(self) -> bool:
-        """Whether no parameter has changed since the weights were made (`.data` aside, which torch does not see)."""
+        """Whether nothing has changed since the weights were made, as far as torch sees it (not through `.data`)."""
         return sum(map(_version, self._sources)) == self._versions  # each can only grow
 
     def few(self, points: np.ndarray) -> np.ndarray | None:
@@ -155,7 +155,6 @@ class ValueNetwork(nn.Module):
         self.input_std.fill_(float(phi.std(0).square().mean().sqrt().clamp_min(1e-6)))
         self.target_mean.copy_(costs.mean())
         self.target_std.copy_(costs.std().clamp_min(1e-4))
-        self._folded = None
 
     def embed(self, phi: Tensor) -> Tensor:
         """Penultimate features g(phi) of each member, (members, n, width), of phi (n, dim) or (members, n, dim)."""
@@ -201,13 +200,12 @@ class ValueNetwork(nn.Module):
         # The versions of tensors begin anew in a copy: it could not tell when its plain layers are out of date.
         return {**self.__dict__, "_folded": None}
 
-    # Buffers are changed here only, so that a step of finetuning need not look at them, see `Folded.is_current`.
     def _apply(self, *arguments: Any, **options: Any) -> Self:
         self._folded = None  # tensors are about to be replaced, on another device perhaps
         return super()._apply(*arguments, **options)
 
     def _load_from_state_dict(self, *arguments: Any, **options: Any) -> None:
-        self._folded = None
+        self._folded = None  # they may be replaced here too
         super()._load_from_state_dict(*arguments, **options)
 
     def _fold(self) -> Folded | None:
@@ -235,9 +233,14 @@ class ValueNetwork(nn.Module):
         weights[0] = weights[0] / self.input_std.unsqueeze(-1)
         weights[-1], biases[-1] = weights[-1] * self.target_std, biases[-1] * self.target_std + self.target_mean
         plain = [tensor.detach() for tensor in (*weights, *biases)]
-        affine = (self.gains, self.offsets) if self.norm == "batch" else ()
-        sources = tuple(chain.from_iterable((self.weights, self.biases, *affine)))
-        return Folded(self.input_mean, plain[: len(weights)], plain[len(weights) :], sources)
+        sources = [*self.weights, *self.biases, self.input_mean, self.input_std, self.target_mean, self.target_std]
+        if self.norm == "batch":
+            sources += [
+                *self.gains,
+                *self.offsets,
+                *(t for name, t in self.named_buffers() if name.startswith("running")),
+            ]
+        return Folded(self.input_mean, plain[: len(weights)], plain[len(weights) :], tuple(sources))
 
     def _normalise(self, h: Tensor, layer: int) -> Tensor:
         if self.norm == "none":
@@ -253,7 +256,6 @@ class ValueNetwork(nn.Module):
 
     @torch.no_grad()
     def _track(self, layer: int, mean: Tensor, var: Tensor, *, rows: int, momentum: float = 0.1) -> None:
-        self._folded = None
         self.get_buffer(f"running_mean_{layer}").lerp_(mean, momentum)
         self.get_buffer(f"running_var_{layer}").lerp_(var * rows / max(rows - 1, 1), momentum)
 
@@ -273,7 +275,6 @@ class ValueNetwork(nn.Module):
         for name, tensor in self.state_dict().items():
             if tensor.dim() == 3:
                 tensor.lerp_(copies.state_dict()[name].mean(0, keepdim=True), rate)
-        self._folded = None
 
 
 def _uniform(shape: tuple[int, ...], fan_in: int, generator: torch.Generator) -> nn.Parameter:
