@@ -59,12 +59,12 @@ def plot_ablation(path: Path) -> None:
     searches = [r for r in records if r["metric"] == "search"]
     networks = [r for r in records if r["metric"] == "network"]
     problems = list(dict.fromkeys(r["data"] for r in searches))
-    figure = Figure(figsize=(11, 6.2), layout="constrained")
+    figure = Figure(figsize=(11, 6.6), layout="constrained")
+    upper, lower = figure.subfigures(2, 1)  # rows of their own: of different numbers of plots
     for place, problem in enumerate(problems):
-        _bars(figure.add_subplot(2, len(problems), place + 1), [r for r in searches if r["data"] == problem], problem)
+        _bars(upper.add_subplot(1, len(problems), place + 1), [r for r in searches if r["data"] == problem], problem)
     for place, problem in enumerate(dict.fromkeys(r["data"] for r in networks)):
-        axes = figure.add_subplot(2, 2, 3 + place)
-        _dots(axes, [r for r in networks if r["data"] == problem], problem)
+        _dots(lower.add_subplot(1, 2, 1 + place), [r for r in networks if r["data"] == problem], problem)
     figure.savefig(path, dpi=110)
 
 
@@ -76,7 +76,7 @@ def _bars(axes: Any, records: list[dict[str, Any]], title: str) -> None:
     axes.barh(variants, [fmean(some) for some in gains], xerr=errors, color=colours, ecolor="#333333")
     axes.invert_yaxis()
     axes.set_title(title, fontsize=9)
-    axes.set_xlabel("gain on test data, points ± standard error", fontsize=8)
+    axes.set_xlabel("gain on test data, points ± s.e.", fontsize=8)
     axes.tick_params(labelsize=8)
 
 

@@ -38,7 +38,8 @@ _NOTES = """## What limits it
 - **Interpolation.** All paths are observed at the same steps, so that one decomposition of the kernel a length scale
   serves all of them at all ratios of noise, and a variance is computed once a grid point and not once a path. Before,
   at random steps, 64 paths of K = 50, T = 1,000 took 12.6 ms with features that all shared and bounds on the likelihood
-  for what had to be solved path by path, and 40 ms without. Paths with a failed query, or observed at steps of their own, are solved path by path.
+  for what had to be solved path by path, and 40 ms without. Paths with a failed query, or with steps of their own,
+  are solved path by path.
   Now a quarter of the time at K = 50 and half of it at K = 10 are the fixed cost of some 120 operations; right after
   scikit-learn, which leaves the processor's memory full of its own, each takes 1.4 to 2 times as long as repeated
   alone. Nothing is kept between two calls. scikit-learn's optimizer starts from one point only; with 9 restarts it
@@ -46,9 +47,9 @@ _NOTES = """## What limits it
 - **Two processes by the clock.** The clock sees who else uses the cores: two processes that only count, timed beside,
   show what the machine had to give. Groups of tasks share nothing but the data, so on free cores two workers nearly
   halve the time, as the line by computing time shows. This process is one of the two, so that a single one has to be
-  forked and to find memory of its own, and paths are written to memory that both share: 1.71 to 1.76 by the
-  clock on a quiet machine, where two forked ones that sent their paths through a pipe gave 1.61 to 1.72. Longer paths
-  pay less for the fork: 1.87 with T = 200.
+  forked and to find memory of its own, and paths are written to memory that both share: 1.71 to 1.76 by the clock on
+  a quiet machine, where two forked ones that sent their paths through a pipe gave 1.61 to 1.72. Longer paths pay less
+  for the fork: 1.87 with T = 200.
 - **Populations.** Measured for 2 to 64 members, batches of 32 and 256: `torch.func.vmap` over the lean graph of what
   depends on phi is 1.5 to 8 times as fast as a loop for the MLP from 8 members on and as fast as a path batched by hand
   at 64, which would save a constant 0.3 ms below that; for one or two members, and for ResNet-32 whatever their number,
