@@ -81,11 +81,11 @@ def combinations_of_one(rows: list[list[float]], lengths: Sequence[float] | None
             for j in picked:
                 mine[j] -= share * own[j]
         found.append(own)
-    size = 1.0 if lengths is None else lengths[len(found)]
+    length = 1.0 if lengths is None else lengths[len(found)]
     for pick, own in zip(picked, found, strict=True):
-        length = size / math.sqrt(rows[pick][pick])
+        share = length / math.sqrt(rows[pick][pick])
         for j in picked:
-            own[j] *= length
+            own[j] *= share
     return found
 
 

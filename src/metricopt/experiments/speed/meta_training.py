@@ -109,15 +109,14 @@ def processes(effort: Effort) -> list[Figure]:
     task = _task(effort, 256, 2**30)
     tasks = effort.of(_TASKS, 20)
     one, two = (partial(_grouped, task, tasks, workers) for workers in (1, 2))
-    rounds = effort
     what = f"1 worker / 2 workers, trajectories of {tasks} tasks, A9A MLP, batch 256"
     clock = Label("f", f"{what}, by the clock", target=1.7, sense="at least", note=f"{os.cpu_count()} shared cores")
     control = Label("f", "the same for counting, by the clock", note="what two processes could get of the machine then")
     count = [partial(_counted, workers, effort.of(2 * 10**7, 10**4)) for workers in (1, 2)]
     return [
-        ratio(clock, one, two, rounds, clock=time.perf_counter),
-        ratio(control, count[0], count[1], rounds, clock=time.perf_counter),
-        _free_cores(what, one, two, rounds),
+        ratio(clock, one, two, effort, clock=time.perf_counter),
+        ratio(control, count[0], count[1], effort, clock=time.perf_counter),
+        _free_cores(what, one, two, effort),
     ]
 
 
