@@ -1,0 +1,62 @@
+"""The five ways: the default search, the paper's preset, three rivals; each gives phi and what it was answered."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+import metricopt as mo
+from metricopt.baselines import BASELINES
+from metricopt.examples import Examples
+from metricopt.optimize import adapted
+from metricopt.supervised import SupervisedTask
+from metricopt.metrics import as_metric
+from tests.replay.problems import Problem
+
+QUERIES = 45
+
+
+def default(problem: Problem) -> tuple[Tensor, list[float]]:
+    """`optimize` as it comes."""
+    return _optimized(problem, "default")
+
+
+def paper(problem: Problem) -> tuple[Tensor, list[float]]:
+    """`optimize` with the paper's preset."""
+    return _optimized(problem, "paper")
+
+
+def _optimized(problem: Problem, preset: str) -> tuple[Tensor, list[float]]:
+    result = mo.optimize(
+        problem.net,
+        loss=problem.loss,
+        metric=problem.metric,
+        train=problem.train,
+        val=problem.val,
+        keep=problem.keep,
+        queries=QUERIES,
+        preset=preset,  # pyright: ignore[reportArgumentType]
+        batch_size=64,
+        seed=3,
+    )
+    return torch.stack([result.proposal, result.model.phi.detach()]), [q.cost for q in result.ledger.queries]
+
+
+def _rival(name: str) -> Callable[[Problem], tuple[Tensor, list[float]]]:
+    def run(problem: Problem) -> tuple[Tensor, list[float]]:
+        train, val = Examples(*problem.train), Examples(*problem.val)
+        model = adapted(problem.net, None, example=train.inputs[:2], seed=3)
+        task = SupervisedTask(
+            model, loss=problem.loss, metric=as_metric(problem.metric), train=train, search=val, keep=problem.keep
+        )
+        outcome = BASELINES[name].run(task, queries=QUERIES, seed=3)
+        return outcome.phi[None], [query.cost for query in task.ledger.queries]
+
+    return run
+
+
+WAYS: dict[str, Callable[[Problem], tuple[Tensor, list[float]]]] = {
+    "default": default,
+    "paper": paper,
+    **{name: _rival(name) for name in ("cma_es", "post_shift", "snes")},
+}
