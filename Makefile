@@ -24,8 +24,8 @@ clean:
 	rm -rf .venv demo runs
 
 # torch is installed first and alone: the constraints pin the build without GPU packages where the index offers one.
-.venv/ready: pyproject.toml constraints.txt
+.venv/ready: pyproject.toml lab/pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt torch==2.13.0
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]" --editable ./lab
 	touch $@

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 import metricopt as mo
-from metricopt.examples import Examples
+from metricopt.data.dataset import Examples
 from metricopt.losses import cross_entropy
 
 

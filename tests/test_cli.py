@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+import metricopt as mo
 from metricopt.cli import main
 from metricopt.cli.listing import KINDS
-from metricopt.errors import DataError, UnknownNameError
-from metricopt.experiments import EXPERIMENTS, Cell, Experiment, Record, Settings
+from metricopt.core.errors import DataError, UnknownNameError
+from metricopt_lab.experiments import EXPERIMENTS, Cell, Experiment, Record, Settings
 
 
 class Squares(Experiment):
@@ -54,7 +55,7 @@ def test_help_comes_without_torch_which_takes_seconds_to_import():
 
 def test_python_m_metricopt_is_the_same_command():
     said = subprocess.run([sys.executable, "-m", "metricopt", "--version"], capture_output=True, text=True, check=True)
-    assert said.stdout == "0.1.0\n"
+    assert said.stdout == f"{mo.__version__}\n"
 
 
 @pytest.mark.parametrize("command", ["demo", "list", "run", "pretrain", "bench"])

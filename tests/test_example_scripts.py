@@ -20,7 +20,7 @@ def test_any_metric_is_improved_on_held_out_data(capsys):
     assert "193 parameters, as before" in capsys.readouterr().out
 
 
-@pytest.mark.filterwarnings("ignore::metricopt.errors.FlatValueWarning")
+@pytest.mark.filterwarnings("ignore::metricopt.core.errors.FlatValueWarning")
 def test_step_by_step_both_ways_of_finetuning_improve_f1():
     values = runpy.run_path(str(FOLDER / "step_by_step.py"))["main"]()
     assert values["finetune"] > values["original"]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from metricopt.data.adult_attributes import ATTRIBUTES, MISSING
-from metricopt.errors import DataError
+from metricopt.core.errors import DataError
+from metricopt_lab.data.adult_attributes import ATTRIBUTES, MISSING
 
 SHA256 = (
     "df25a4e32ed6f1bd4b3910d21a7bd661a09061eced7cb45555a519d9667cc87b",

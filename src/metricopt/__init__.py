@@ -7,17 +7,16 @@ Example:
     >>> mo.metrics.mcr().goal
     'min'
     >>> mo.optimize.__module__
-    'metricopt.optimize'
+    'metricopt.api.optimize'
 """
 
 import importlib
 import sys
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from metricopt import adapters, data, losses, metrics, models
-    from metricopt.acceptance import Comparison
+    from metricopt import adapters, data, losses, metrics
+    from metricopt.acceptance.bootstrap import Comparison
     from metricopt.adapters import (
         Biases,
         ConditionalNorm,
@@ -30,21 +29,43 @@ if TYPE_CHECKING:
         remove,
     )
     from metricopt.adapters.saved import load_adapter, save_adapter
-    from metricopt.constraint import Constraint
-    from metricopt.events import read_events
-    from metricopt.finetune import PAPER, Stages, finetune, learn_value_function
-    from metricopt.ledger import QueryLedger
-    from metricopt.metrics import CommandMetric, HttpMetric, Metric
-    from metricopt.optim.guided import MetricGuided
-    from metricopt.optimize import optimize
-    from metricopt.result import Result, load_result
+    from metricopt.api.optimize import optimize
+    from metricopt.api.result import Result, load_result
+    from metricopt.metrics import CommandMetric, Constraint, HttpMetric, Metric
+    from metricopt.paper.guided import MetricGuided
+    from metricopt.paper.saved import load_value, save_value
+    from metricopt.paper.stages import PAPER, Stages, finetune, learn_value_function
+    from metricopt.paper.training import Training
+    from metricopt.run.events import read_events
+    from metricopt.run.ledger import QueryLedger
     from metricopt.search import Recipe
-    from metricopt.supervised import SupervisedTask
-    from metricopt.task import Task
-    from metricopt.value.saved import load_value, save_value
-    from metricopt.value.training import Training
+    from metricopt.task.base import Task
+    from metricopt.task.supervised import SupervisedTask
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
+
+_HOMES = {
+    "metricopt.acceptance.bootstrap": ("Comparison",),
+    "metricopt.adapters": (
+        *("Biases", "ConditionalNorm", "DynamicBias", "FiLM", "LastLayer", "OutputAffine"),
+        *("adapt", "merge", "remove"),
+    ),
+    "metricopt.adapters.saved": ("load_adapter", "save_adapter"),
+    "metricopt.api.optimize": ("optimize",),
+    "metricopt.api.result": ("Result", "load_result"),
+    "metricopt.metrics": ("CommandMetric", "Constraint", "HttpMetric", "Metric"),
+    "metricopt.paper.guided": ("MetricGuided",),
+    "metricopt.paper.saved": ("load_value", "save_value"),
+    "metricopt.paper.stages": ("PAPER", "Stages", "finetune", "learn_value_function"),
+    "metricopt.paper.training": ("Training",),
+    "metricopt.run.events": ("read_events",),
+    "metricopt.run.ledger": ("QueryLedger",),
+    "metricopt.search": ("Recipe",),
+    "metricopt.task.base": ("Task",),
+    "metricopt.task.supervised": ("SupervisedTask",),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+_SUBPACKAGES = ("adapters", "data", "losses", "metrics")
 
 __all__ = [
     "PAPER",
@@ -78,7 +99,6 @@ __all__ = [
     "losses",
     "merge",
     "metrics",
-    "models",
     "optimize",
     "read_events",
     "remove",
@@ -86,49 +106,13 @@ __all__ = [
     "save_value",
 ]
 
-_HOMES = {
-    "metricopt.acceptance": ("Comparison",),
-    "metricopt.adapters": (
-        *("Biases", "ConditionalNorm", "DynamicBias", "FiLM", "LastLayer", "OutputAffine"),
-        *("adapt", "merge", "remove"),
-    ),
-    "metricopt.adapters.saved": ("load_adapter", "save_adapter"),
-    "metricopt.constraint": ("Constraint",),
-    "metricopt.events": ("read_events",),
-    "metricopt.finetune": ("PAPER", "Stages", "finetune", "learn_value_function"),
-    "metricopt.ledger": ("QueryLedger",),
-    "metricopt.metrics": ("CommandMetric", "HttpMetric", "Metric"),
-    "metricopt.optim.guided": ("MetricGuided",),
-    "metricopt.optimize": ("optimize",),
-    "metricopt.result": ("Result", "load_result"),
-    "metricopt.search": ("Recipe",),
-    "metricopt.supervised": ("SupervisedTask",),
-    "metricopt.task": ("Task",),
-    "metricopt.value.saved": ("load_value", "save_value"),
-    "metricopt.value.training": ("Training",),
-}
-_HOME = {name: module for module, names in _HOMES.items() for name in names}
-_SUBMODULES = ("adapters", "data", "losses", "metrics", "models")
-
-
-class _Package(ModuleType):
-    """This package, in which a function keeps the name that it shares with the module it comes from."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        # Once metricopt.optimize has been imported, Python binds that module to the name of the function.
-        if not (name in _HOME and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
-
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         value = getattr(importlib.import_module(_HOME[name]), name)
         globals()[name] = value
         return value
-    if name in _SUBMODULES:
+    if name in _SUBPACKAGES:
         return importlib.import_module(f"metricopt.{name}")
     # With name and object Python itself adds: Did you mean ...?
     raise AttributeError(f"metricopt has no attribute {name!r}", name=name, obj=sys.modules[__name__])

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from metricopt.adapters import Biases, LastLayer, adapt
-from metricopt.adapters.cutting import Cut
-from metricopt.errors import AdapterError
+from metricopt.adapters.graph.split import Cut
+from metricopt.core.errors import AdapterError
 
 LAYERS = {
     "linear": (lambda: nn.Linear(4, 3), (5, 4), 3),

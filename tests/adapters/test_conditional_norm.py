@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from metricopt.adapters import ConditionalNorm, FiLM, adapt
-from metricopt.errors import AdapterError
+from metricopt.core.errors import AdapterError
 
 NORMS = {
     "batch norm": (lambda: nn.BatchNorm2d(4), (3, 4, 5, 5)),

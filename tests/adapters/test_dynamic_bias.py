@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from metricopt.adapters import DynamicBias, adapt
-from metricopt.errors import AdapterError
+from metricopt.core.errors import AdapterError
 
 
 def test_it_is_the_network_with_phi_concatenated_to_its_inputs():

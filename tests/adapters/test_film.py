@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from metricopt.adapters import FiLM, adapt
-from metricopt.errors import AdapterError
+from metricopt.core.errors import AdapterError
 
 
 def test_each_channel_is_scaled_and_shifted_by_its_own_linear_function_of_phi():

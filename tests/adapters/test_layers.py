@@ -3,8 +3,8 @@ import torch
 from torch import nn
 
 from metricopt.adapters import FiLM, adapt
-from metricopt.errors import AdapterError
-from metricopt.models import resnet32
+from metricopt.core.errors import AdapterError
+from metricopt_lab.networks import resnet32
 
 
 def test_patterns_name_many_layers_at_once():

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from metricopt.adapters import DynamicBias, FiLM, OutputAffine, adapt
-from metricopt.errors import AdapterError
+from metricopt.core.errors import AdapterError
 
 
 def net() -> nn.Sequential:

@@ -3,8 +3,8 @@ import torch
 from torch import nn
 
 from metricopt.adapters import DynamicBias, FiLM, OutputAffine, adapt
-from metricopt.errors import AdapterError
-from metricopt.models import TabularMLP
+from metricopt.core.errors import AdapterError
+from metricopt_lab.networks import TabularMLP
 
 
 class Pooled(nn.Module):

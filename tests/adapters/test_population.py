@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from metricopt.adapters import DynamicBias, adapt
-from metricopt.errors import AdapterError
+from metricopt.core.errors import AdapterError
 
 
 class Branching(nn.Module):

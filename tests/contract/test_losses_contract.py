@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.func import grad, vmap
 
-from metricopt.errors import DataError
+from metricopt.core.errors import DataError
 from metricopt.losses import LOSSES
 
 SHAPES = {"(n,)": (7,), "(n, 1)": (7, 1), "(n, 2)": (7, 2), "(n, classes)": (7, 4)}

@@ -5,7 +5,7 @@ import pickle
 import pytest
 import torch
 
-from metricopt.errors import MetricError, MetricFailureWarning
+from metricopt.core.errors import MetricError, MetricFailureWarning
 from metricopt.metrics import METRICS, Metric, as_metric
 
 N = 40

@@ -11,18 +11,18 @@ import torch
 from torch import Tensor, nn
 
 import metricopt as mo
-from metricopt.baselines import BASELINES
-from metricopt.baselines.descent import label_batches, loss_path
-from metricopt.border import host_outputs
-from metricopt.examples import Examples
-from metricopt.finetune import Stages, finetune, learn_value_function
+from metricopt.adapters.device import host_outputs
+from metricopt.data.dataset import Examples
 from metricopt.losses import cross_entropy
-from metricopt.models import TabularMLP
-from metricopt.optim.guided import Estimator
+from metricopt.paper.guided import Estimator
+from metricopt.paper.stages import Stages, finetune, learn_value_function
+from metricopt.paper.training import Training
 from metricopt.search import Recipe
-from metricopt.supervised import SupervisedTask
-from metricopt.tasks.problem import Problem
-from metricopt.value.training import Training
+from metricopt.task.supervised import SupervisedTask
+from metricopt_lab.networks import TabularMLP
+from metricopt_lab.problems.problem import Problem
+from metricopt_lab.rivals import BASELINES
+from metricopt_lab.rivals.descent import label_batches, loss_path
 
 QUICK = Recipe(start_steps=20, candidates=40, rows=50)
 Numbers = dict[str, list[float]]

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import metricopt as mo
-from metricopt.errors import AdapterError
+from metricopt.core.errors import AdapterError
 from metricopt.losses import cross_entropy
 
 HERE = Path(__file__).parent
@@ -45,7 +45,7 @@ def test_a_model_on_another_device_gives_the_numbers_of_one_on_the_cpu(found, jo
 
 
 @pytest.mark.skipif(not REAL, reason="no device but the CPU")
-@pytest.mark.filterwarnings("ignore::metricopt.errors.FlatValueWarning")
+@pytest.mark.filterwarnings("ignore::metricopt.core.errors.FlatValueWarning")
 @pytest.mark.parametrize("journey", journeys.JOURNEYS)
 @pytest.mark.parametrize("device", REAL)
 def test_every_way_through_the_library_works_on_real_devices(device, journey):

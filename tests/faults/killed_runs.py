@@ -17,8 +17,9 @@ import torch
 from torch import nn
 
 import metricopt as mo
-from metricopt.events import NAME, packed, read_events
+from metricopt.core.plain import packed
 from metricopt.losses import cross_entropy
+from metricopt.run.events import NAME, read_events
 
 QUERIES, ROWS = 60, 300
 

@@ -10,7 +10,7 @@ from sklearn.metrics import f1_score
 from torch import nn
 
 import metricopt as mo
-from metricopt.errors import MetricError, MetricFailureWarning
+from metricopt.core.errors import MetricError, MetricFailureWarning
 from metricopt.losses import cross_entropy
 
 DRAW = torch.Generator().manual_seed(0)

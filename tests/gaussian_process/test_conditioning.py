@@ -7,7 +7,7 @@ from scipy.stats import multivariate_normal
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from metricopt.errors import DataError
+from metricopt.core.errors import DataError
 from metricopt.gaussian_process import (
     Hyperparameters,
     cholesky,

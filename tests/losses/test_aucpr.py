@@ -9,7 +9,7 @@ from sklearn.metrics import average_precision_score
 from torch import nn
 from torch.func import grad
 
-from metricopt.errors import DataError
+from metricopt.core.errors import DataError
 from metricopt.losses import AUCPRLoss, aucpr, cross_entropy, hinge, logistic
 
 

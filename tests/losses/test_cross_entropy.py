@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metricopt.errors import DataError
+from metricopt.core.errors import DataError
 from metricopt.losses import class_balanced, cost_sensitive_f, cross_entropy
 
 

@@ -8,12 +8,12 @@ from torch import nn
 from torch.func import grad
 
 from metricopt.adapters import FiLM, OutputAffine, adapt
-from metricopt.errors import DataError
-from metricopt.examples import Examples
+from metricopt.core.errors import DataError
+from metricopt.data.dataset import Examples
 from metricopt.losses import LargeMarginSoftmax, annealed, cross_entropy, large_margin_softmax, margin_cosine
 from metricopt.metrics import mcr
-from metricopt.supervised import SupervisedTask
-from metricopt.tasks.pretrain import pretrain
+from metricopt.task.supervised import SupervisedTask
+from metricopt_lab.problems.pretrain import pretrain
 
 
 def psi(theta, m):

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import jaccard_score
 
-from metricopt.errors import DataError
+from metricopt.core.errors import DataError
 from metricopt.losses import jaccard_extension, lovasz_hinge, lovasz_softmax
 
 

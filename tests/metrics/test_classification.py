@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as sk
 
-from metricopt.errors import MetricError
+from metricopt.core.errors import MetricError
 from metricopt.metrics import (
     accuracy,
     balanced_error,

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metricopt.errors import MetricError
+from metricopt.core.errors import MetricError
 from metricopt.metrics import labels_of, worst_group_accuracy
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import fbeta_score, mean_squared_error
 from torch import nn
 
-from metricopt.errors import MetricError, MetricFailureWarning
+from metricopt.core.errors import MetricError, MetricFailureWarning
 from metricopt.metrics import Metric
 
 

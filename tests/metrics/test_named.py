@@ -2,7 +2,7 @@ import pytest
 import torch
 from sklearn.metrics import f1_score
 
-from metricopt.errors import MetricError, UnknownNameError
+from metricopt.core.errors import MetricError, UnknownNameError
 from metricopt.metrics import METRICS, Metric, as_metric, f_beta, precision_at_recall, precision_at_top, top_k_error
 
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from metricopt.errors import MetricError
+from metricopt.core.errors import MetricError
 from metricopt.metrics import labels_of, margin_of, outputs_of, scores_of
 
 

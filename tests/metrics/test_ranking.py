@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as sk
 
-from metricopt.errors import MetricError, UnknownNameError
+from metricopt.core.errors import MetricError, UnknownNameError
 from metricopt.metrics import (
     aucpr,
     aucpr_macro,

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metricopt.optim.guided_es import gradient_basis, perturbations, search_covariance
+from metricopt.paper.guided_es import gradient_basis, perturbations, search_covariance
 
 
 def gradients(population: int, memory: int, dim: int, seed: int = 0) -> torch.Tensor:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from metricopt.optim.guided_es import (
+from metricopt.paper.guided_es import (
     antithetic_estimate,
     exact_direction,
     gradient_basis,

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-
 from tests.replay.problems import PROBLEMS
 from tests.replay.runs import WAYS
 

@@ -3,15 +3,15 @@
 from collections.abc import Callable
 
 import torch
+from tests.replay.problems import Problem
 from torch import Tensor
 
 import metricopt as mo
-from metricopt.baselines import BASELINES
-from metricopt.examples import Examples
-from metricopt.optimize import adapted
-from metricopt.supervised import SupervisedTask
+from metricopt.api.optimize import adapted
+from metricopt.data.dataset import Examples
 from metricopt.metrics import as_metric
-from tests.replay.problems import Problem
+from metricopt.task.supervised import SupervisedTask
+from metricopt_lab.rivals import BASELINES
 
 QUERIES = 45
 

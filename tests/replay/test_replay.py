@@ -3,7 +3,6 @@
 import json
 
 import pytest
-
 from tests.replay.problems import PROBLEMS
 from tests.replay.record import FILE, machine, replay
 from tests.replay.runs import WAYS

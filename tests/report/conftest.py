@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import metricopt as mo
-from metricopt.errors import FlatValueWarning
+from metricopt.core.errors import FlatValueWarning
 from metricopt.losses import cross_entropy
 
 

@@ -4,12 +4,11 @@ import re
 
 import numpy as np
 import pytest
-from scipy.stats import spearmanr
 from sklearn.decomposition import PCA
 
 from metricopt.report import read_run, run_of
 from metricopt.report.figures.classes import class_changes, class_figure
-from metricopt.report.figures.forecasts import agreement_figure, forecast_figure, rank_correlation
+from metricopt.report.figures.forecasts import agreement_figure, forecast_figure
 from metricopt.report.figures.line import along, line_figure
 from metricopt.report.figures.progress import progress_figure
 from metricopt.report.figures.space import embedding_figure, principal_plane, space_figure
@@ -53,13 +52,6 @@ def test_rivals_are_named_with_what_they_reached():
     figure = progress_figure(run_with([0.5, 0.4, 0.3], rival))
     assert "(threshold tuning got to 0.6200 with 2)" in figure.reading
     assert "threshold tuning" in figure.legend
-
-
-def test_rank_correlation_is_spearmans():
-    draw = np.random.default_rng(0)
-    a = draw.integers(0, 9, 50).astype(float)
-    b = a + draw.integers(0, 9, 50)
-    assert rank_correlation(a, b) == pytest.approx(spearmanr(a, b).statistic)
 
 
 def test_the_share_of_answers_within_two_deviations_is_counted():

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from metricopt.errors import FileFormatError
+from metricopt.core.errors import FileFormatError
 from metricopt.report import page, read_run, run_of, write_report
 from metricopt.report.answer import verdict_of
 

@@ -8,9 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metricopt.errors import FileFormatError
-from metricopt.events import NAME, packed
+from metricopt.core.errors import FileFormatError
+from metricopt.core.plain import packed
 from metricopt.report import page, read_run, run_of
+from metricopt.run.events import NAME
 
 
 def query(index, cost, **more):

@@ -6,9 +6,9 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from metricopt.adapters import FiLM, OutputAffine, adapt
-from metricopt.examples import Examples
+from metricopt.data.dataset import Examples
 from metricopt.metrics import mcr
-from metricopt.supervised import SupervisedTask
+from metricopt.task.supervised import SupervisedTask
 
 
 @pytest.fixture

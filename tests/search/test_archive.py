@@ -3,10 +3,10 @@ import math
 import pytest
 import torch
 
-from metricopt.errors import ObservationError
-from metricopt.ledger import QueryLedger
+from metricopt.core.errors import ObservationError
+from metricopt.run.ledger import QueryLedger
 from metricopt.search.archive import Archive
-from metricopt.task import Task
+from metricopt.task.base import Task
 
 
 class Scripted(Task):

@@ -1,13 +1,13 @@
 import torch
 
-from metricopt.ledger import QueryLedger
+from metricopt.run.ledger import QueryLedger
 from metricopt.search.archive import Archive
 from metricopt.search.arms import ShiftArm
 from metricopt.search.recipe import Recipe
 from metricopt.search.value_arm import ValueArm
-from metricopt.task import Task
-from metricopt.tasks import QuadraticTask
-from metricopt.views import LABELS
+from metricopt.task.base import Task
+from metricopt.task.views import LABELS
+from metricopt_lab.problems import QuadraticTask
 
 FAST = Recipe(candidates=80)
 

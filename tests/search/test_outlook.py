@@ -1,7 +1,7 @@
 import torch
 
 from metricopt.search.outlook import measured
-from metricopt.views import LABELS
+from metricopt.task.views import LABELS
 
 
 def numbers(*shape, seed=0):

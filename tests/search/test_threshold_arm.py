@@ -3,10 +3,10 @@ import math
 import pytest
 import torch
 
-from metricopt.ledger import QueryLedger
+from metricopt.run.ledger import QueryLedger
 from metricopt.search.archive import Archive
 from metricopt.search.threshold_arm import ThresholdArm
-from metricopt.task import Task
+from metricopt.task.base import Task
 
 
 class Line(Task):

@@ -3,14 +3,14 @@ import math
 import pytest
 import torch
 
-from metricopt.errors import BudgetError, MetricError
+from metricopt.core.errors import BudgetError, MetricError
 from metricopt.search.archive import Archive
 from metricopt.search.recipe import Recipe
 from metricopt.search.starts import loss_starts
 from metricopt.search.walk import _spend, walk
-from metricopt.task import Task
-from metricopt.tasks import QuadraticTask
-from metricopt.tasks.synthetic import distance_at
+from metricopt.task.base import Task
+from metricopt.task.quadratic import distance_at
+from metricopt_lab.problems import QuadraticTask
 
 FAST = Recipe(candidates=80)
 

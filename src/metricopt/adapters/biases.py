@@ -8,7 +8,7 @@ from torch import Generator
 from metricopt.adapters.channels import ChannelCoordinates, ChannelModulation
 from metricopt.adapters.layers import EVERY_KIND, Survey, listing, named_sites
 from metricopt.adapters.spec import ADAPTERS, SingleAdapter, patterns
-from metricopt.errors import AdapterError
+from metricopt.core.errors import AdapterError
 
 
 @dataclass(frozen=True)

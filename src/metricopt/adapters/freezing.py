@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from metricopt.errors import AdapterError
+from metricopt.core.errors import AdapterError
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from fnmatch import fnmatchcase
 import torch
 from torch import Tensor, nn
 
-from metricopt.adapters.inputs import Inputs, call, tensors_of
-from metricopt.errors import AdapterError
+from metricopt.core.errors import AdapterError
+from metricopt.core.tree import Inputs, call, tensors_of
 
 Kinds = tuple[type[nn.Module], ...]
 

@@ -10,14 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from metricopt.adapters.fingerprint import fingerprint
-from metricopt.adapters.folding import check_same, folded
 from metricopt.adapters.freezing import Flags, freeze, placement, release
-from metricopt.adapters.inputs import Inputs, call, each, placed, tensors_of
 from metricopt.adapters.layers import survey
+from metricopt.adapters.merging import check_same, folded
 from metricopt.adapters.population import Population, check_population
 from metricopt.adapters.spec import Adapter, Hook, Modulation
-from metricopt.errors import AdapterError
-from metricopt.seeding import stream
+from metricopt.core.errors import AdapterError
+from metricopt.core.seeding import stream
+from metricopt.core.tree import Inputs, call, each, placed, tensors_of
 
 
 class AdaptedModel(nn.Module):

@@ -9,7 +9,7 @@ from torch import Generator, Tensor, nn
 from metricopt.adapters.channels import Affine, fold_affine, modulated
 from metricopt.adapters.layers import CONVOLUTION, LINEAR, Site, Survey, listing, named_sites
 from metricopt.adapters.spec import ADAPTERS, Hook, Modulation, SingleAdapter
-from metricopt.errors import AdapterError
+from metricopt.core.errors import AdapterError
 
 
 @dataclass(frozen=True)

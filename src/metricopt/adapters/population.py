@@ -8,8 +8,8 @@ from torch import Tensor
 from torch.func import vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from metricopt.adapters.inputs import Inputs, each, tensors_of
-from metricopt.errors import AdapterError
+from metricopt.core.errors import AdapterError
+from metricopt.core.tree import Inputs, each, tensors_of
 
 At = Callable[[Tensor, Inputs], Tensor]
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from metricopt.adapters.inputs import Inputs
 from metricopt.adapters.model import AdaptedModel, adapt
 from metricopt.adapters.spec import adapter_from
-from metricopt.errors import FileFormatError, MetricOptError
-from metricopt.files import Saved, load, save
+from metricopt.core.errors import FileFormatError, MetricOptError
+from metricopt.core.files import Saved, load, save
+from metricopt.core.tree import Inputs
 
 _VERSION = 1
 

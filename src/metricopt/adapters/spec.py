@@ -8,8 +8,8 @@ from typing import Any
 from torch import Generator, Tensor, nn
 
 from metricopt.adapters.layers import Survey
-from metricopt.errors import AdapterError
-from metricopt.registry import Registry
+from metricopt.core.errors import AdapterError
+from metricopt.core.registry import Registry
 
 Hook = Callable[[nn.Module, tuple[Any, ...], Tensor], Tensor]
 

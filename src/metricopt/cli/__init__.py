@@ -1,26 +1,21 @@
-"""The command `metricopt`: demo, list, run, pretrain, report, bench.
+"""The command `metricopt`: list, report, and what other packages add.
 
 Nothing here imports torch: a command imports what it needs when it runs, so that `metricopt --help` is instant. A new
-command is one new file of this package and one line below; one of `metricopt bench` registers itself on
-`metricopt.cli.bench.bench_app` and is imported below as well.
+command is one new file of this package and one line below. Another distribution, such as the laboratory, adds its own
+by an entry point of the group `metricopt.commands`: a function that is given the app.
 """
 
 import os
 import sys
+from importlib.metadata import entry_points
 from typing import Annotated
 
 import typer
 
 from metricopt import __version__
-from metricopt.cli import bench_quality as _bench_quality  # noqa: F401
-from metricopt.cli import bench_speed as _bench_speed  # noqa: F401
-from metricopt.cli.bench import bench_app
-from metricopt.cli.demo import demo_command
 from metricopt.cli.listing import list_command
-from metricopt.cli.pretrain import pretrain_command
 from metricopt.cli.report import report_command
-from metricopt.cli.run import run_command
-from metricopt.errors import AdapterError, BudgetError, MetricOptError, UnknownNameError
+from metricopt.core.errors import AdapterError, BudgetError, MetricOptError, UnknownNameError
 
 app = typer.Typer(
     name="metricopt",
@@ -32,12 +27,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-app.command("demo")(demo_command)
 app.command("list")(list_command)
-app.command("run")(run_command)
-app.command("pretrain")(pretrain_command)
 app.command("report")(report_command)
-app.add_typer(bench_app)
+for _added in entry_points(group="metricopt.commands"):
+    _added.load()(app)
 
 _BAD_VALUES = (UnknownNameError, BudgetError, AdapterError)
 

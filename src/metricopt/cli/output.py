@@ -54,7 +54,8 @@ Json = Annotated[
 
 def deliver(text: str, data: Any, json: str | None) -> None:
     """Print the text, and write the data where --json says."""
-    from metricopt.experiments.store import as_json, write_json
+    from metricopt.core.plain import as_json
+    from metricopt.core.writing import write_json
 
     if json == "-":
         typer.echo(as_json(data))

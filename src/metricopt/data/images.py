@@ -9,8 +9,8 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
-from metricopt.errors import DataError
-from metricopt.examples import Examples
+from metricopt.core.errors import DataError
+from metricopt.data.dataset import Examples
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 """Endings of the files that count as images, in small letters."""
@@ -125,7 +125,7 @@ def image_folder(
         >>> image_folder("no-such-folder")
         Traceback (most recent call last):
         ...
-        metricopt.errors.DataError: no-such-folder is no folder; expected one with a subfolder of images for each class
+        metricopt.core.errors.DataError: no-such-folder is no folder; expected one with a subfolder ...
     """
     folder = Path(folder)
     names = _classes(folder, classes)

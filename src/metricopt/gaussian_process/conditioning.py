@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from metricopt.errors import DataError
+from metricopt.core.errors import DataError
 
 # Relative to the mean of the diagonal; each rung is tried only by the members the rung before did not help.
 JITTER_LADDER = (1e-12, 1e-10, 1e-8, 1e-6, 1e-4)

@@ -7,7 +7,7 @@ another rate is held, and surrogates bound the counts: false positives from abov
 import torch
 from torch import Tensor, nn
 
-from metricopt.errors import DataError
+from metricopt.core.errors import DataError
 from metricopt.losses.named import LOSSES, classes_of, margin, membership, two_columns
 from metricopt.losses.surrogates import Scores, Surrogate, log_odds, logistic, pairs
 

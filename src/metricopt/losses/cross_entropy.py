@@ -4,7 +4,7 @@ import functools
 
 from torch import Tensor
 
-from metricopt.errors import DataError
+from metricopt.core.errors import DataError
 from metricopt.losses.named import LOSSES, Loss, classes_of, example_losses, margin, membership, two_columns
 
 

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from metricopt.errors import DataError
+from metricopt.core.errors import DataError
 from metricopt.losses.named import LOSSES, classes_of, is_single, membership, two_columns
 
 

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from metricopt.errors import DataError
-from metricopt.registry import Registry
+from metricopt.core.errors import DataError
+from metricopt.core.registry import Registry
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 """`loss(outputs, targets)`: a scalar, differentiable in the outputs, safe under `torch.func.vmap` and `grad`."""

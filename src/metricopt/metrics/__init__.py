@@ -10,10 +10,11 @@ from metricopt.metrics.classification import (
     mcr,
     worst_class_recall,
 )
+from metricopt.metrics.constraint import Constraint
+from metricopt.metrics.external import CommandMetric, HttpMetric
 from metricopt.metrics.grouped import worst_group_accuracy
 from metricopt.metrics.metric import Metric
 from metricopt.metrics.named import METRICS, as_metric
-from metricopt.metrics.outside import CommandMetric, HttpMetric
 from metricopt.metrics.predictions import labels_of, margin_of, outputs_of, scores_of
 from metricopt.metrics.ranking import (
     aucpr,
@@ -28,6 +29,7 @@ from metricopt.metrics.ranking import (
 __all__ = [
     "METRICS",
     "CommandMetric",
+    "Constraint",
     "HttpMetric",
     "Metric",
     "accuracy",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from metricopt.errors import MetricError
+from metricopt.core.errors import MetricError
 
 
 def as_float(answer: Any) -> float | None:

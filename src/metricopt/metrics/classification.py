@@ -5,7 +5,7 @@ import functools
 import torch
 from torch import Tensor
 
-from metricopt.errors import MetricError
+from metricopt.core.errors import MetricError
 from metricopt.metrics.counts import ClassCounts, class_counts, ratio
 from metricopt.metrics.metric import Metric
 from metricopt.metrics.named import METRICS, population_metric

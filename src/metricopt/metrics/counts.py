@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from metricopt.errors import MetricError
+from metricopt.core.errors import MetricError
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from metricopt.errors import MetricError
+from metricopt.core.errors import MetricError
 from metricopt.metrics.counts import class_counts
 from metricopt.metrics.metric import Metric
 from metricopt.metrics.named import METRICS, population_metric

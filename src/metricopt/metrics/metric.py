@@ -9,10 +9,10 @@ from typing import Any, Literal, NamedTuple, TypeVar, final, get_args
 import torch
 from torch import Tensor
 
-from metricopt.errors import MetricError, MetricFailureWarning
-from metricopt.metrics.cases import Cases, matched
+from metricopt.core.errors import MetricError, MetricFailureWarning
+from metricopt.metrics.adopted import Goal, On, adopt
+from metricopt.metrics.arguments import Cases, matched
 from metricopt.metrics.checks import as_float, checked_bounds, positive, stated
-from metricopt.metrics.foreign import Goal, On, adopt
 from metricopt.metrics.predictions import evaluating, outputs_of
 from metricopt.metrics.time_limit import within
 

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from metricopt.metrics.foreign import Goal, On
+from metricopt.core.registry import Registry
+from metricopt.metrics.adopted import Goal, On
 from metricopt.metrics.metric import Metric
-from metricopt.registry import Registry
 
 METRICS: Registry[Callable[..., Metric]] = Registry("metric")
 """Factories of metrics by name; every parameter of theirs has a default: `METRICS["f1"]()`."""

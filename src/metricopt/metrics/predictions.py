@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from metricopt.errors import MetricError
+from metricopt.core.errors import MetricError
 
 
 def labels_of(outputs: Tensor, *, multilabel: bool = False) -> Tensor:

@@ -11,14 +11,14 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from metricopt.errors import MetricError
+from metricopt.core.errors import MetricError
+from metricopt.core.registry import one_of
+from metricopt.metrics.adopted import On
 from metricopt.metrics.counts import ratio
 from metricopt.metrics.curves import area_under_roc, average_precision, curve
-from metricopt.metrics.foreign import On
 from metricopt.metrics.metric import Metric
 from metricopt.metrics.named import METRICS, population_metric
 from metricopt.metrics.predictions import margin_of
-from metricopt.registry import one_of
 
 By = Literal["probability", "logit"]
 

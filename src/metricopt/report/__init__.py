@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from metricopt.errors import FileFormatError
-from metricopt.events import unwritable
+from metricopt.core.errors import FileFormatError
+from metricopt.core.writing import write_text
 from metricopt.report.page import page
 from metricopt.report.reading import read_run, run_of
 from metricopt.report.run import Run
@@ -24,11 +24,5 @@ def write_report(run: Run, path: Path | str) -> Path:
     path = Path(path)
     if path.is_dir():
         raise FileFormatError(f"{path} is a folder; expected a file to write the report to: name one, as report.html")
-    draft = path.with_name(f".{path.name}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(page(run), encoding="utf-8")
-        draft.replace(path)
-    except OSError as error:
-        raise unwritable(path, error) from error
+    write_text(path, page(run))
     return path

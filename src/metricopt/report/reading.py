@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from metricopt.errors import FileFormatError
-from metricopt.events import NAME, Event, unpacked
+from metricopt.core.errors import FileFormatError
+from metricopt.core.plain import unpacked
 from metricopt.report.run import Array, Landscape, Run, Trajectories
 from metricopt.report.words import plural
+from metricopt.run.events import NAME, Event
 
 _ABSURD = 1e12
 """Numbers from here on come from damage, not from a run."""

@@ -5,9 +5,9 @@ import math
 import torch
 from torch import Tensor
 
-from metricopt.errors import ObservationError
-from metricopt.records import Outcome
-from metricopt.task import Task
+from metricopt.core.errors import ObservationError
+from metricopt.core.records import Outcome
+from metricopt.task.base import Task
 
 _SAME = 1e-5  # distance between two phi below which they are one and the same
 
@@ -24,7 +24,7 @@ class Archive:
         plain_cost: Its cost.
 
     Example:
-        >>> from metricopt.tasks.synthetic import QuadraticTask
+        >>> from metricopt.task.quadratic import QuadraticTask
         >>> task = QuadraticTask(dim=2)
         >>> archive = Archive(task, 3)
         >>> archive.observe(torch.stack([torch.zeros(2), task.optimum]), stage="start")

@@ -44,7 +44,7 @@ class ShiftArm:
     changes nothing the metric could see, or was queried before, is not queried.
 
     Example:
-        >>> from metricopt.tasks.synthetic import QuadraticTask
+        >>> from metricopt.task.quadratic import QuadraticTask
         >>> archive = Archive(QuadraticTask(dim=4), 3)
         >>> archive.observe(torch.zeros(1, 4), stage="start", plain=True)
         >>> ShiftArm(torch.tensor([3]), rows=10).pull(archive)

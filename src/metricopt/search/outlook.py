@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from metricopt.search.geometry import Geometry, geometry_of
-from metricopt.task import Task
-from metricopt.views import View
+from metricopt.task.base import Task
+from metricopt.task.views import View
 
 _STEP = 0.02  # of the central differences: small against any useful change of phi, large against float32's rounding
 _SHRINK = 0.9  # of the steps of a descent
@@ -24,7 +24,7 @@ class Outlook:
         jacobian: Their change with phi, (dim, n, columns).
 
     Example:
-        >>> from metricopt.tasks.synthetic import QuadraticTask
+        >>> from metricopt.task.quadratic import QuadraticTask
         >>> outlook, _ = measured(QuadraticTask(dim=3), torch.ones(3), rows=10)  # of which phi itself is shown
         >>> torch.allclose(outlook.outputs(torch.ones(1, 3)), torch.full((1, 1, 3), 2.0), atol=1e-4)
         True
@@ -76,7 +76,7 @@ def measured(task: Task, phi: Tensor, *, rows: int) -> tuple[Outlook, Geometry]:
     """The outlook from one phi (dim,) and its geometry, by central differences: 2 dim + 1 forward passes, no query.
 
     Example:
-        >>> from metricopt.tasks.synthetic import QuadraticTask
+        >>> from metricopt.task.quadratic import QuadraticTask
         >>> _, geometry = measured(QuadraticTask(dim=3), torch.zeros(3), rows=10)
         >>> torch.allclose(geometry.plain(torch.ones(1, 3)).norm(), torch.tensor(3.0).sqrt(), atol=1e-3)
         True

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from metricopt.task import Task
+from metricopt.task.base import Task
 
 POINTS = 10
 """Points along each way at which it may be worth stopping."""
@@ -15,7 +15,7 @@ def loss_starts(task: Task, *, steps: int, lr: float, generator: torch.Generator
     It follows the loss only and queries nothing.
 
     Example:
-        >>> from metricopt.tasks.synthetic import QuadraticTask
+        >>> from metricopt.task.quadratic import QuadraticTask
         >>> task = QuadraticTask(dim=4, noise=0.0)
         >>> ends = loss_starts(task, steps=200, lr=0.1, generator=torch.Generator().manual_seed(0))
         >>> torch.allclose(ends[0], task.loss_optimum, atol=0.01), task.ledger.used

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from metricopt.search.archive import Archive
 from metricopt.search.arms import ShiftArm
-from metricopt.value.view_gp import view_gp
+from metricopt.search.view_gp import view_gp
 
 # Steps of a quarter of the unit, a logit or the spread of the outputs if that is less; smaller ones would follow luck.
 _STEP = 0.25
@@ -24,7 +24,7 @@ class ThresholdArm:
         spent: Whether the threshold is chosen, or the metric does not look at it.
 
     Example:
-        >>> from metricopt.tasks.synthetic import QuadraticTask
+        >>> from metricopt.task.quadratic import QuadraticTask
         >>> task = QuadraticTask(dim=3, shifts=1)
         >>> archive, arm = Archive(task, 40), ThresholdArm(task.shift_coordinates, rows=10)
         >>> archive.observe(torch.zeros(1, 3), stage="start", plain=True)

@@ -3,16 +3,16 @@
 import torch
 from torch import Tensor
 
+from metricopt.core.ranks import rank_correlation
 from metricopt.gaussian_process import Hyperparameters
 from metricopt.search.archive import Archive
 from metricopt.search.geometry import Geometry, euclidean
 from metricopt.search.outlook import Outlook, measured
 from metricopt.search.proposals import sparse_steps, steps_in_span, within
 from metricopt.search.recipe import Recipe
-from metricopt.task import Task
-from metricopt.value.diagnostics import rank_correlation
-from metricopt.value.view_gp import ViewGP, likeliest, squared_distances, view_gp
-from metricopt.views import RAW, View
+from metricopt.search.view_gp import ViewGP, likeliest, squared_distances, view_gp
+from metricopt.task.base import Task
+from metricopt.task.views import RAW, View
 
 _LEAST = 6  # answers a value function is fitted to
 _MEASURE = 40  # queries after which the change of predictions with phi is measured anew
@@ -30,7 +30,7 @@ class ValueArm:
         spent: Never: the region starts over once it has become too small.
 
     Example:
-        >>> from metricopt.tasks.synthetic import QuadraticTask
+        >>> from metricopt.task.quadratic import QuadraticTask
         >>> task, draw = QuadraticTask(dim=3), torch.Generator().manual_seed(0)
         >>> archive = Archive(task, 50)
         >>> archive.observe(torch.zeros(1, 3), stage="start")

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from metricopt.errors import BudgetError, MetricError
-from metricopt.records import Outcome
+from metricopt.core.errors import BudgetError, MetricError
+from metricopt.core.records import Outcome
+from metricopt.core.seeding import stream
 from metricopt.search.archive import Archive
 from metricopt.search.arms import Arm, ShiftArm
 from metricopt.search.recipe import Recipe
 from metricopt.search.threshold_arm import ThresholdArm
 from metricopt.search.value_arm import ValueArm
-from metricopt.seeding import stream
-from metricopt.task import Task
+from metricopt.task.base import Task
 
 # One look at each output, or a line search along a single one, but at most this share of all queries.
 _FIRST_QUERIES, _FIRST_LOOK = 16, 0.3
@@ -40,7 +40,7 @@ def walk(task: Task, *, queries: int, seed: int, starts: Tensor, recipe: Recipe 
     """Search phi for the lowest cost within `queries` queries, from 0 and the given starts (n, dim).
 
     Example:
-        >>> from metricopt.tasks.synthetic import QuadraticTask
+        >>> from metricopt.task.quadratic import QuadraticTask
         >>> task = QuadraticTask(dim=4)
         >>> found = walk(task, queries=60, seed=0, starts=torch.zeros(0, 4))
         >>> before, after = task.costs(torch.stack([torch.zeros(4), found.outcome.phi]))

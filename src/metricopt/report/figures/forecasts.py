@@ -1,8 +1,8 @@
 """What the value function forecast, and what the metric then answered."""
 
 import numpy as np
-from scipy.stats import rankdata
 
+from metricopt.core.ranks import rank_correlation
 from metricopt.report.figure import Figure, legend
 from metricopt.report.run import Array, Run
 from metricopt.report.scale import telling_span
@@ -97,18 +97,6 @@ def agreement_figure(run: Run) -> Figure | None:
         ("agreement", "dashed", "dash"),
     ]
     return Figure("agreement", "Value predicted against true", draw, _rank_reading(forecast, truth), legend(entries))
-
-
-def rank_correlation(a: Array, b: Array) -> float:
-    """Spearman's rank correlation; 0 where one of the two is constant.
-
-    Example:
-        >>> rank_correlation(np.array([1.0, 2.0, 9.0]), np.array([0.1, 0.4, 0.5]))
-        1.0
-    """
-    if len(a) < 2 or np.ptp(a) == 0 or np.ptp(b) == 0:
-        return 0.0
-    return round(float(np.corrcoef(rankdata(a), rankdata(b))[0, 1]), 12)
 
 
 def _rank_reading(forecast: Array, truth: Array) -> str:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from metricopt.core.ranks import rank_correlation
 from metricopt.report.figure import Figure, legend, shade_legend, shades
 from metricopt.report.run import Array, Run
 from metricopt.report.scale import span
@@ -72,8 +73,6 @@ def principal_plane(points: Array) -> tuple[Array, float]:
 
 def _ordered(places: Array, values: Array) -> float:
     """Rank correlation of the values with their best linear reading from the places."""
-    from metricopt.report.figures.forecasts import rank_correlation
-
     known = np.isfinite(values)
     design = np.column_stack([places[known], np.ones(int(known.sum()))])
     weights = np.linalg.lstsq(design, values[known], rcond=None)[0]

@@ -1,0 +1,1 @@
+"""The paper's laboratory: data sets, networks, problems, rivals, tables, figures and benchmarks of metricopt."""

@@ -1,0 +1,38 @@
+"""What the laboratory adds to `metricopt list`."""
+
+from metricopt.cli.listing import Lines, first_line
+
+
+def networks() -> Lines:
+    """The networks, each with a line about it."""
+    from metricopt_lab.networks import MODELS
+
+    return [(name, first_line(model)) for name, model in MODELS.items()]
+
+
+def data() -> Lines:
+    """The data sets."""
+    from metricopt_lab.data import DATASETS
+
+    return [(name, first_line(data)) for name, data in DATASETS.items()]
+
+
+def rivals() -> Lines:
+    """The rivals."""
+    from metricopt_lab.rivals import BASELINES
+
+    return [(name, rival.about) for name, rival in BASELINES.items()]
+
+
+def problems() -> Lines:
+    """The problems of the quality benchmark."""
+    from metricopt_lab.problems import PROBLEMS
+
+    return [(name, f"({problem.kind}) {problem.description}") for name, problem in PROBLEMS.items()]
+
+
+def experiments() -> Lines:
+    """The tables and figures."""
+    from metricopt_lab.experiments import EXPERIMENTS
+
+    return [(name, experiment().about) for name, experiment in EXPERIMENTS.items()]

@@ -1,0 +1,112 @@
+"""`metricopt pretrain`."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from metricopt.cli.output import Json, deliver, writable_folder
+
+
+def pretrain_command(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="small_convnet or resnet32.")],
+    out: Annotated[
+        Path, typer.Option(help="Folder of the network and of what is needed to resume.", callback=writable_folder)
+    ],
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Passes over the images; by default 8 or, for resnet32, 30.")
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(min=1, help="Images a step; by default 64 or, for resnet32, 128.")
+    ] = None,
+    lr: Annotated[
+        float | None, typer.Option(help="Highest learning rate; by default 0.05 or, for resnet32, 0.1.")
+    ] = None,
+    augment: Annotated[
+        bool | None,
+        typer.Option("--augment/--no-augment", help="Mirror and shift images at random; on by default."),
+    ] = None,
+    loss: Annotated[str, typer.Option(help="See `metricopt list losses`.")] = "cross_entropy",
+    seed: Annotated[int, typer.Option(help="Everything random depends on it alone.")] = 0,
+    subset: Annotated[
+        int | None, typer.Option(min=1, help="Only the first N of the 45,000 training images.", metavar="N")
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, or auto for a GPU if there is one.")] = "auto",
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="On the CPU; by default one a core, 1 is faster where others are busy.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a training that was stopped in OUT.")] = False,
+    json: Json = None,
+) -> None:
+    """Train a network for CIFAR-10 from nothing, as the experiments on images start from.
+
+    45,000 images train it (SGD with momentum; the rate rises, then falls along a cosine), 5,000 others say how good it
+    is after each epoch, 10,000 test images at the end. CIFAR-10 is downloaded once (170 MB), or read from the folder
+    that METRICOPT_DATA names.
+
+    **small_convnet**: two 5x5 convolutions and 384-192 units; accuracy 79% in 10 to 20 minutes on one core.
+    **resnet32**: the paper's network for error; 3 to 7 minutes an epoch on one core.
+
+    A training that was killed goes on with --resume where it was last saved (after each epoch and every two minutes)
+    and ends with the same weights, bit for bit, on the same machine with as many threads.
+
+    **OUT/network.json** has accuracy, settings and history and names the file of the weights (safetensors);
+    `metricopt_lab.problems.load_network("OUT")` gives the network.
+
+    Examples:
+
+        metricopt pretrain small_convnet --out nets/small
+
+        metricopt pretrain resnet32 --epochs 60 --out nets/resnet32 --resume
+
+        metricopt pretrain small_convnet --subset 2000 --epochs 2 --out nets/try --json -
+    """
+    from dataclasses import replace
+
+    import torch
+
+    from metricopt.losses import LOSSES
+    from metricopt.run.progress import Progress
+    from metricopt_lab.data import cifar10_split
+    from metricopt_lab.problems.pretrain_images import device_named, plan_for, pretrain_images
+
+    plan, where = plan_for(model), device_named(device)
+    LOSSES[loss]  # an unknown name is told before any work
+    if lr is not None and not 0 < lr < float("inf"):
+        raise typer.BadParameter(f"the learning rate is {lr}; expected a positive number", param_hint="--lr")
+    given = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "augment": augment, "seed": seed}
+    plan = replace(plan, **{name: value for name, value in given.items() if value is not None})
+    data = cifar10_split()
+    if subset is not None:
+        data = data._replace(train=data.train.rows(torch.arange(min(subset, len(data.train)))))
+    with _threads(threads or os.cpu_count() or 1), Progress(f"pretrain {model}") as progress:
+
+        def watch(step: int, total: int, text: str) -> None:
+            progress.total = total
+            progress.update(step, text)
+
+        facts = pretrain_images(model, data, plan, loss=loss, folder=out, device=where, resume=resume, watch=watch)
+    deliver(_text(facts, out), facts, json)
+
+
+def _text(facts: dict[str, Any], out: Path) -> str:
+    return (
+        f"{facts['model']}: accuracy {facts['validation_accuracy']:.4f} on validation images, "
+        f"{facts['test_accuracy']:.4f} on test images, after {facts['epochs']} epochs of {facts['images']} images "
+        f"({facts['seconds']:.0f} s)\nWritten: {out / 'network.json'}"
+    )
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

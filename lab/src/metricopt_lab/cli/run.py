@@ -1,0 +1,71 @@
+"""`metricopt run`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from metricopt.cli.output import Json, deliver, writable_folder
+
+
+def run_command(
+    name: Annotated[str, typer.Argument(metavar="EXPERIMENT", help="See `metricopt list experiments`.")],
+    seeds: Annotated[int, typer.Option(help="How many seeds: 0 .. N-1.")] = 5,
+    scale: Annotated[
+        str,
+        typer.Option(help="smoke (seconds, to see that it runs), small (minutes), or paper (all rows, 500 tasks)."),
+    ] = "small",
+    data: Annotated[
+        str, typer.Option(metavar="A,B", help="Only these data sets: a9a, covtype2, covtype7; by default all it has.")
+    ] = "",
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the records; by default runs/EXPERIMENT-SCALE.", callback=writable_folder),
+    ] = None,
+    workers: Annotated[int, typer.Option(help="Processes, with one thread each.")] = 2,
+    fresh: Annotated[
+        bool, typer.Option("--fresh/--resume", help="Measure everything again, or only what OUT lacks.")
+    ] = False,
+    json: Json = None,
+) -> None:
+    """Run an experiment of the paper, ours beside the published numbers.
+
+    Every cell (data, sampling, seed, metric, method) is one record in OUT/cells/. A run that was stopped goes on where
+    it was; cells that are there are not measured again. The table is printed and written to OUT/table.md.
+
+    **table3**: error, Jaccard and F on A9A and CoverType. Methods: cross-entropy, Lovász, cost-sensitive,
+    loss only, loss with dense evaluation, post-shift, random search, CMA-ES, MetricOpt as in the paper, MetricOpt.
+
+    **table1**, **table2**: error rate of ResNet-32 and AUCPR of a small network on CIFAR-10, with losses made for the
+    metric, bias and temperature tuning, CMA-ES, MetricOpt over SGD and Adam, MetricOpt. **figure3**, **figure4**,
+    **figureS2**, **figureS4**: the paper's studies there. Plots are drawn to OUT. At scale paper a GPU is used if there
+    is one.
+
+    **value-health**: whether value functions tell anything about the metric, with the remedy if not.
+
+    CoverType and CIFAR-10 are downloaded once, or read from the folder that METRICOPT_DATA names.
+
+    Examples:
+
+        metricopt run table3 --seeds 1 --scale smoke --out runs/try
+
+        metricopt run table3 --seeds 5 --out runs/table3 --json runs/table3.json
+
+        metricopt run value-health --seeds 1 --data a9a,covtype7
+
+        metricopt run table2 --scale small --out runs/table2
+    """
+    from metricopt.run.progress import Progress
+    from metricopt_lab.experiments import Settings, run
+
+    settings = Settings(seeds, scale, tuple(part for part in data.split(",") if part))
+    folder = Path("runs", f"{name}-{scale}") if out is None else out
+    with Progress(name) as progress:
+
+        def watch(count: int, total: int, last: str) -> None:
+            progress.total = total
+            progress.update(count, last)
+
+        done = run(name, settings, folder, workers=workers, fresh=fresh, watch=watch)
+    kept = len(done.records) - done.measured
+    deliver(f"{done.text}\n{done.measured} cells measured, {kept} kept; in {folder}", done.records, json)

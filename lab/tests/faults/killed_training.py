@@ -1,0 +1,80 @@
+"""A small training that is killed with SIGKILL at random moments and resumed: prints kills and weights, as JSON.
+
+A script of its own: it forks, and a process that has run tests must not. Usage: killed_training.py FOLDER KILLS SEED.
+"""
+
+import hashlib
+import json
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+from metricopt.data.dataset import Examples
+from metricopt_lab.data import Cifar10Split
+from metricopt_lab.problems.pretrain_images import pretrain_images
+from metricopt_lab.problems.pretrained import load_network
+from metricopt_lab.problems.train_images import Plan
+
+PLAN = Plan(epochs=4, batch_size=4, lr=0.02, augment=True)
+
+
+def pictures(count: int, seed: int) -> Examples:
+    draw = torch.Generator().manual_seed(seed)
+    return Examples(torch.randn(count, 3, 32, 32, generator=draw), torch.arange(count) % 10)
+
+
+def run(folder: Path) -> None:
+    data = Cifar10Split(pictures(20, 0), pictures(10, 1), pictures(10, 2))
+    pretrain_images("small_convnet", data, PLAN, folder=folder, resume=True)
+
+
+def attempt(folder: Path, patience: float) -> bool:
+    """Run in a process of its own for at most `patience` seconds; whether it finished."""
+    child = os.fork()
+    if child == 0:
+        run(folder)
+        os._exit(0)
+    end = time.monotonic() + patience
+    while time.monotonic() < end:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            assert status == 0, f"a run ended with status {status}"
+            return True
+        time.sleep(0.001)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return False
+
+
+def account(folder: Path) -> dict:
+    """Everything that must not depend on kills."""
+    facts = json.loads((folder / "network.json").read_text())["facts"]
+    digest = hashlib.sha256()
+    for tensor in load_network(folder).state_dict().values():
+        digest.update(tensor.numpy().tobytes())
+    for timed in (facts, *facts["history"]):
+        del timed["seconds"]
+    return {"weights": digest.hexdigest(), **facts}
+
+
+def main(folder: Path, kills: int, seed: int) -> None:
+    torch.set_num_threads(1)
+    run(folder / "warm-up")  # children then need not import what torch imports late
+    began = time.monotonic()
+    assert attempt(folder / "whole", 120.0)
+    duration, moments, runs = time.monotonic() - began, random.Random(seed), []
+    while sum(one["kills"] for one in runs) < kills:
+        broken, killed = folder / f"broken {len(runs)}", 0
+        while not attempt(broken, moments.uniform(0.0, duration)):
+            killed += 1
+        runs.append({"kills": killed, "account": account(broken)})
+    print(json.dumps({"expected": account(folder / "whole"), "runs": runs}))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))

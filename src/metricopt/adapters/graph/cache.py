@@ -1,0 +1,232 @@
+"""Activations of the layers that phi cannot reach, computed once for each data set."""
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from typing import final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from metricopt.adapters import AdaptedModel
+from metricopt.adapters.device import on_model, rows_apart
+from metricopt.adapters.graph.split import Crossing, Cut
+from metricopt.adapters.graph.trace import CutError
+from metricopt.data.dataset import Examples
+
+DEFAULT_MEMORY = 2**30
+# Rows the layers before the cut see at once, when a data set is gone through.
+_ROWS = 1024
+_BYTES_AT_ONCE = 2**22
+# Below so many multiply-adds for each byte, computing is faster than reading from a disk.
+_WORTH_A_DISK = 30
+
+
+@final
+class PrefixCache:
+    """An adapted model on some data sets, without computing twice what no phi can change.
+
+    The network is cut (`graph.split`), and the cut is compared with the model itself on a few rows. If that fails,
+    everything goes through the model, and `reason` says why. What crosses the cut is kept in memory as far
+    as the limit allows, and in files beyond if the model is on the CPU. Where there is nothing to cut, inputs given on
+    another device than the model's are kept there within the same limit, or moved batch by batch.
+
+    Args:
+        model: The adapted model.
+        memory: Bytes of activations kept on the model's device; 0 turns the cache off.
+        probe: A few rows of inputs.
+
+    Attributes:
+        reason: Why something is not cached: the network cannot be cut, or a data set takes too much room.
+        cut: The network in two parts; None if it cannot be cut.
+        bytes_in_memory: Activations kept in memory.
+        bytes_on_disk: Activations kept in files.
+
+    Example:
+        >>> from metricopt.adapters import FiLM, adapt
+        >>> from metricopt_lab.networks import TabularMLP
+        >>> data = Examples(torch.randn(40, 6, generator=torch.Generator().manual_seed(0)), torch.arange(40) % 2)
+        >>> model = adapt(TabularMLP(6), FiLM(dim=4))
+        >>> cache = PrefixCache(model, probe=data.inputs)
+        >>> cache.fill(data)
+        >>> cache.reason, cache.bytes_in_memory
+        ('', 16000)
+        >>> phi, index = torch.ones(2, 4), torch.tensor([[0, 1], [5, 7]])
+        >>> rows = cache.gather([(data, index)])
+        >>> torch.allclose(cache.outputs(phi, rows, paired=True), model.outputs(phi, data.inputs[index], paired=True))
+        True
+    """
+
+    def __init__(self, model: AdaptedModel, *, memory: int = DEFAULT_MEMORY, probe: Tensor) -> None:
+        self.model = model
+        self.memory = memory
+        self.bytes_in_memory = self.bytes_on_disk = 0
+        probe = on_model(model, probe[:16])
+        self.reason, self.cut = _checked_cut(model, probe) if memory else ("it is turned off", None)
+        # Of a network that cannot be cut rows may influence each other, so they stay together. On a processor they do
+        # anyway; elsewhere memory is scarce enough to find out.
+        self._apart = self.cut is not None or (self._device.type != "cpu" and rows_apart(model, probe))
+        # The data themselves are kept too: their identity is the key.
+        self._kept: dict[int, tuple[Examples, Crossing]] = {}
+        self._placed: dict[int, tuple[Examples, Tensor]] = {}
+        self._refused: dict[int, Examples] = {}
+        self._seen: dict[int, int] = {}
+
+    @property
+    def _device(self) -> torch.device:
+        return self.model.phi.device
+
+    def holds(self, data: Examples) -> bool:
+        """Whether the activations of a data set are there."""
+        return id(data) in self._kept
+
+    def fill(self, data: Examples) -> None:
+        """Compute the activations of a data set, unless they are there or cannot be kept."""
+        if self.holds(data) or id(data) in self._placed or id(data) in self._refused:
+            return
+        if self.cut is None:
+            self._place(data)
+            return
+        sample = self.cut.before(on_model(self.model, data.inputs[:1]))
+        size = len(data) * sum(tensor.nbytes for tensor in sample)
+        crossing = self._room(sample, len(data), size)
+        if crossing is None:
+            self._place(data)
+            self.reason = f"{size / 2**20:.0f} MiB for {len(data)} rows are over the limit and not worth a file"
+            return
+        for start in range(0, len(data), _ROWS):
+            inputs = on_model(self.model, data.inputs[start : start + _ROWS])
+            for room, part in zip(crossing, self.cut.before(inputs), strict=True):
+                room[start : start + len(part)] = part
+        self._kept[id(data)] = (data, crossing)
+
+    def gather(self, wanted: Sequence[tuple[Examples, Tensor]]) -> Tensor | Crossing:
+        """Rows of data sets by index, one below the other: activations if all sets are cached, inputs otherwise."""
+        for data, index in wanted:
+            self._count(data, index.numel())
+        if all(self.holds(data) for data, _ in wanted):
+            columns = zip(*(self._kept[id(data)][1] for data, _ in wanted), strict=True)
+            return tuple(_joined([c[i] for c, (_, i) in zip(column, wanted, strict=True)]) for column in columns)
+        return _joined([on_model(self.model, self._inputs(data)[index]) for data, index in wanted])
+
+    def outputs(self, phi: Tensor, rows: Tensor | Crossing, *, paired: bool = False) -> Tensor:
+        """As `AdaptedModel.outputs`, of what `gather` gave, or of inputs."""
+        if isinstance(rows, Tensor):
+            return self.model.outputs(phi, on_model(self.model, rows), paired=paired)
+        assert self.cut is not None
+        return self.cut.outputs(phi, rows, paired=paired)
+
+    def all_outputs(self, phi: Tensor, data: Examples, *, every: int = 1, at_once: int) -> Tensor:
+        """Outputs on all rows of a data set, or on every so manyth, without a graph, on the CPU, (population, n, ...).
+
+        Args:
+            phi: Vectors, (population, dim).
+            data: Filled into the cache if it is not there.
+            every: Distance between the rows.
+            at_once: Members times rows computed at the same time.
+        """
+        self.fill(data)
+        rows = self._kept[id(data)][1] if self.holds(data) else self._inputs(data)
+        return self.chunked(phi, rows if every == 1 else _part(rows, slice(None, None, every)), at_once=at_once)
+
+    def chunked(self, phi: Tensor, rows: Tensor | Crossing, *, at_once: int) -> Tensor:
+        """Outputs for shared rows without a graph, on the CPU, at most `at_once` members times rows at a time."""
+        tensors = (rows,) if isinstance(rows, Tensor) else rows
+        count = len(tensors[0])
+        if self._device.type == "cpu":
+            # What fits into a processor's own memory is several times faster than what does not.
+            at_once = min(at_once, max(64, _BYTES_AT_ONCE // max(1, sum(t[:1].nbytes for t in tensors))))
+        at_once = max(1, at_once)
+        step = min(count, at_once) if self._apart else count
+        parts = []
+        with torch.no_grad():
+            for some in phi.split(max(1, at_once // count)):
+                blocks = [self.outputs(some, _part(rows, slice(i, i + step))).cpu() for i in range(0, count, step)]
+                parts.append(_joined(blocks, dim=1))
+        return _joined(parts)
+
+    def _count(self, data: Examples, rows: int) -> None:
+        """Fill in a data set once as many of its rows were computed as it has: at most twice the least work."""
+        if not self.holds(data) and id(data) not in self._placed:
+            self._seen[id(data)] = self._seen.get(id(data), 0) + rows
+            if self._seen[id(data)] >= len(data):
+                self.fill(data)
+
+    def _inputs(self, data: Examples) -> Tensor:
+        return self._placed[id(data)][1] if id(data) in self._placed else data.inputs
+
+    def _place(self, data: Examples) -> None:
+        """Keep the inputs as the model wants them, if they are not like that already and fit the limit."""
+        sample, inputs = on_model(self.model, data.inputs[:1]), data.inputs
+        alike = (sample.device, sample.dtype) == (inputs.device, inputs.dtype)
+        size = len(data) * sample.nbytes
+        if alike or self.bytes_in_memory + size > self.memory:
+            self._refused[id(data)] = data
+            return
+        self.bytes_in_memory += size
+        self._placed[id(data)] = (data, on_model(self.model, inputs))
+
+    def _room(self, sample: Crossing, rows: int, size: int) -> Crossing | None:
+        """Unfilled tensors in memory or, beyond the limit, in files; None where neither makes sense."""
+        assert self.cut is not None
+        if self.bytes_in_memory + size <= self.memory:
+            self.bytes_in_memory += size
+            return tuple(_like(tensor, tensor.new_empty(rows * tensor[0].numel())) for tensor in sample)
+        free = shutil.disk_usage(tempfile.gettempdir()).free
+        if self._device.type != "cpu" or self.cut.saved * rows < _WORTH_A_DISK * size or size > free // 2:
+            return None
+        self.bytes_on_disk += size
+        return tuple(_in_a_file(rows, tensor) for tensor in sample)
+
+
+def _in_a_file(rows: int, like: Tensor) -> Tensor:
+    """An unfilled tensor whose memory is a file without a name, which the system removes with the last reader."""
+    with tempfile.TemporaryFile() as file:
+        flat = np.memmap(file, mode="w+", dtype=like.numpy().dtype, shape=(rows * like[0].numel(),))
+    return _like(like, torch.from_numpy(flat))
+
+
+def _like(sample: Tensor, flat: Tensor) -> Tensor:
+    """Flat memory as rows of the sample's shape, with their numbers in the same order in memory."""
+    if sample.dim() == 4 and sample.is_contiguous(memory_format=torch.channels_last):
+        _, channels, height, width = sample.shape
+        return flat.view(-1, height, width, channels).permute(0, 3, 1, 2)
+    return flat.view(-1, *sample.shape[1:])
+
+
+def _checked_cut(model: AdaptedModel, probe: Tensor) -> tuple[str, Cut | None]:
+    """The cut, if it does what the model does on a few rows; otherwise what is wrong."""
+    try:
+        cut = Cut(model, probe)
+        crossing = cut.before(probe)
+    except CutError as error:
+        return str(error), None
+    alone = cut.before(probe[: max(1, len(probe) // 2)])
+    if not all(_alike(part, whole[: len(part)]) for part, whole in zip(alone, crossing, strict=True)):
+        return "its rows influence each other", None
+    before = [tensor.clone() for tensor in crossing]
+    draw = torch.Generator().manual_seed(0)
+    phi = torch.randn(2, model.dim, generator=draw).to(model.phi)
+    with torch.no_grad():
+        same = _alike(cut.outputs(phi, crossing), model.outputs(phi, probe))
+    if not all(torch.equal(a, b) for a, b in zip(before, crossing, strict=True)):
+        return "it overwrites activations that would be kept", None
+    return ("", cut) if same else ("its trace computes something else than the network", None)
+
+
+def _alike(a: Tensor, b: Tensor) -> bool:
+    if a.shape != b.shape:
+        return False
+    if not a.is_floating_point():
+        return torch.equal(a, b)
+    size = float(b.abs().amax()) if b.numel() else 0.0
+    return torch.allclose(a, b, rtol=1e-4, atol=1e-5 * max(size, 1e-6), equal_nan=True)
+
+
+def _part(rows: Tensor | Crossing, which: slice) -> Tensor | Crossing:
+    return rows[which] if isinstance(rows, Tensor) else tuple(tensor[which] for tensor in rows)
+
+
+def _joined(parts: list[Tensor], dim: int = 0) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim)

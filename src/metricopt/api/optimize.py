@@ -1,0 +1,273 @@
+"""The front door: a model, a loss, a metric and data in; a model that is better, or the original, out."""
+
+import copy
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from metricopt import __version__
+from metricopt.acceptance.bootstrap import Kept
+from metricopt.acceptance.judge import changes_at, check_phi, compare_phi, keep_best, resamples_of
+from metricopt.adapters import AdaptedModel, Adapter, DynamicBias, FiLM, OutputAffine, adapt
+from metricopt.adapters.freezing import placement
+from metricopt.adapters.saved import adapter_facts
+from metricopt.api.preflight import check_loss, check_parts, check_plan
+from metricopt.api.result import Result
+from metricopt.core.errors import AdapterError, BudgetError, FileFormatError, MetricFailureWarning
+from metricopt.core.records import Outcome
+from metricopt.core.registry import one_of
+from metricopt.core.seeding import stream
+from metricopt.data.dataset import Examples, Sampling
+from metricopt.data.splits import described, three_sets
+from metricopt.metrics import as_metric
+from metricopt.metrics.constraint import Constraint
+from metricopt.paper.stages import PAPER, LearntValue, finetune, learn_value_function
+from metricopt.run.events import NAME, Event, Listener, read_events
+from metricopt.run.journal import open_journal
+from metricopt.run.ledger import QueryLedger
+from metricopt.search import Recipe, walk
+from metricopt.search.starts import loss_starts
+from metricopt.task.base import Loss
+from metricopt.task.loss_line import loss_line
+from metricopt.task.supervised import SupervisedTask
+
+__all__ = ["Preset", "Result", "adapted", "compare_phi", "optimize", "propose"]
+
+Preset = Literal["default", "paper"]
+
+
+def optimize(
+    net: nn.Module,
+    *,
+    loss: Loss,
+    metric: Any,
+    train: Any,
+    val: Any,
+    queries: int = 300,
+    holdout: Any = None,
+    adapter: Adapter | None = None,
+    learn_from_val: bool = True,
+    preset: Preset = "default",
+    recipe: Recipe | None = None,
+    sampling: Sampling = "plain",
+    batch_size: int = 256,
+    seed: int = 0,
+    ledger: QueryLedger | None = None,
+    keep: Sequence[Constraint] = (),
+    run_dir: Path | str | None = None,
+    resume: bool = False,
+    watch: Sequence[Listener] = (),
+    max_failures: int | None = None,
+) -> Result:
+    """Finetune a small adapter of `net` until `metric` is better, within `queries` metric queries.
+
+    Args:
+        net: A pre-trained model on any one device, float32 or float64; its weights and buffers stay as they are.
+        loss: `loss(outputs, targets)` giving a scalar, the one it was trained with or another.
+        metric: A `Metric`, the name of one, a torchmetrics object or a scikit-learn scorer.
+        train: Data for the loss: (inputs, targets), a Dataset or a DataLoader. Inputs may be on another device than
+            the model; they go there batch by batch, or at once where they, or activations in their place, fit 1 GiB.
+        val: Data the metric is queried on. 40% of it is set aside to accept the result unless `holdout` is given.
+            Inputs alone do if the metric knows the truth (`hidden`).
+        queries: How often the metric may be evaluated.
+        holdout: Data that accept the result; never queried in the search.
+        adapter: What phi modulates; by default FiLM (a dynamic bias in nets without normalisation) and the outputs.
+        learn_from_val: Whether the loss may be finetuned on the labels of `val` too.
+        preset: "default", or "paper" for the paper's recipe, as literal as it can be.
+        recipe: Settings of the default search.
+        sampling: Mini-batches as they come, or with every class equally often.
+        batch_size: Rows a mini-batch.
+        seed: Everything random depends on it alone.
+        ledger: Counts the queries; pass one with a listener to watch.
+        keep: Constraints: what must hold of other metrics, in the search and on the held-out data.
+        run_dir: Folder for the event log, which the report reads, and for the result.
+        resume: Whether a run in that folder that was killed is continued; no query is paid twice, and the result has
+            the bits of an uninterrupted run. Without it, a folder that holds a run is refused.
+        watch: Called with each event (metricopt.run.events) as it happens.
+        max_failures: Failed queries after which the search stops and what was found so far is judged; by default 20%
+            of the queries, and at least 10.
+
+    Example:
+        >>> from sklearn.metrics import f1_score
+        >>> from metricopt.losses import cross_entropy
+        >>> from metricopt.metrics import Metric
+        >>> draw = torch.Generator().manual_seed(0)
+        >>> x = torch.randn(1500, 4, generator=draw)
+        >>> y = (x[:, 0] + 0.5 * torch.randn(1500, generator=draw) > 1).long()
+        >>> net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))  # stands for a trained one
+        >>> result = optimize(net, loss=cross_entropy, metric=Metric(f1_score, on="labels", goal="max"),
+        ...                   train=(x[:500], y[:500]), val=(x[500:], y[500:]), queries=40)
+        >>> result.accepted, result.ledger.used
+        (True, 40)
+    """
+    began, metric = time.perf_counter(), as_metric(metric)
+    check_plan(queries, recipe, max_failures)
+    check_parts(net, adapter, loss, keep)
+    one_of(preset, get_args(Preset), what="preset")
+    if resume and run_dir is None:
+        raise FileFormatError("resume is True without a run_dir; expected the folder of a run: pass it as run_dir")
+    sets = three_sets(train, val, holdout, seed=seed, hidden=metric.hidden, dtype=placement(net)[1])
+    ledger = QueryLedger() if ledger is None else ledger
+    ledger.budget = queries
+    ledger.max_failures = max(10, queries // 5) if max_failures is None else max_failures
+    task = SupervisedTask(
+        adapted(net, adapter, example=sets["train"].inputs[:2], seed=seed),
+        loss=loss,
+        metric=metric,
+        train=sets["train"],
+        search=sets["val"],
+        ledger=ledger,
+        batch_size=batch_size,
+        sampling=sampling,
+        labels_visible=learn_from_val and not metric.hidden,
+        keep=keep,
+    )
+    check_loss(task)
+    recipe = Recipe() if recipe is None else recipe
+    settings = {
+        "queries": queries,
+        "seed": seed,
+        "preset": preset,
+        "recipe": asdict(recipe),
+        "max_failures": ledger.max_failures,
+    }
+    folder = None if run_dir is None else Path(run_dir)
+    heard: list[Event] = []
+    listeners = (*watch, heard.append)
+    with open_journal(folder, _start(task, settings, sets), resume=resume, listeners=listeners) as ledger.journal:
+        try:
+            outcome, correlation = propose(task, queries=queries, preset=preset, recipe=recipe, seed=seed)
+            result = _judged(task, sets["holdout"], outcome, correlation, seed=seed, began=began)
+            if folder is not None:
+                result.save(folder)
+        finally:
+            ledger.journal = None
+    return replace(result, events=tuple(heard if folder is None else read_events(folder / NAME)))
+
+
+def _start(task: SupervisedTask, settings: Event, sets: dict[str, Examples]) -> Event:
+    """What a run is determined by; one that differs in any of it is another run."""
+    metric = task.metric
+    return {
+        "settings": {
+            **settings,
+            "loss": getattr(task.loss_function, "__name__", type(task.loss_function).__name__),
+            "sampling": task.sampling,
+            "batch_size": task.batch_size,
+            "learn_from_val": task.labels_visible,
+        },
+        "metric": {"name": metric.name, "goal": metric.goal, "on": metric.on, "bounds": list(metric.bounds)},
+        "constraints": [{"text": each.text, "confidence": each.confidence} for each in task.keep],
+        "model": {**adapter_facts(task.model), "dim": task.dim},
+        "data": described(sets),
+        "versions": {"metricopt": __version__, "torch": torch.__version__},
+    }
+
+
+def _judged(
+    task: SupervisedTask, held_out: Examples, outcome: Outcome, correlation: float, *, seed: int, began: float
+) -> Result:
+    """What was found on data that were never queried, and the model that follows from it."""
+    model, ledger, rungs = task.model, task.ledger, outcome.rungs()
+    checks = [_checked(task, rung, held_out, seed=seed) for rung in rungs]
+    # If none keeps every constraint, the last one is turned down for that.
+    keeping = [n for n, kept in enumerate(checks) if all(each.holds for each in kept)] or [len(rungs) - 1]
+    proposal, comparison = keep_best(model, task.metric, rungs[keeping], held_out, among=len(rungs), seed=seed)
+    kept = next(checks[n] for n in keeping if torch.equal(rungs[n], proposal))
+    pair = torch.stack([torch.zeros_like(proposal), proposal])
+    ledger.resamples += (1 + len(keeping)) * (resamples_of(task.metric) + 1)
+    stopped = ledger.stopped
+    if stopped:
+        warnings.warn(f"the search ended early: {stopped}", MetricFailureWarning, stacklevel=3)
+    result = Result(
+        model=model,
+        metric=task.metric,
+        comparison=comparison,
+        proposal=proposal,
+        outcome=outcome,
+        ledger=ledger,
+        seconds=time.perf_counter() - began,
+        rank_correlation=correlation,
+        kept=kept,
+        stopped=stopped,
+    )
+    model.phi.data.copy_(pair[int(result.accepted)])
+    constraints = [asdict(each) for each in kept]
+    accepted = {**asdict(comparison), "accepted": result.accepted, "constraints": constraints}
+    ledger.note("accepted", {**accepted, "changes": changes_at(model, task.metric, pair, held_out)})
+    ledger.note("landscape", loss_line(task, proposal))
+    ledger.note("result", {**result.to_dict(), "proposal": proposal, "phi": model.phi})
+    return result
+
+
+def _checked(task: SupervisedTask, phi: Tensor, held_out: Examples, *, seed: int) -> tuple[Kept, ...]:
+    """The constraints at one phi (dim,) on the held-out data."""
+    pair = torch.stack([torch.zeros_like(phi), phi])
+    task.ledger.checks += sum(resamples_of(constraint.metric) + 2 for constraint in task.keep)
+    return tuple(check_phi(task.model, constraint, pair, held_out, seed=seed) for constraint in task.keep)
+
+
+def propose(
+    task: SupervisedTask, *, queries: int, preset: Preset = "default", recipe: Recipe | None = None, seed: int = 0
+) -> tuple[Outcome, float]:
+    """The search alone: a proposal and the rank correlation of the value function with unseen observations.
+
+    Example:
+        >>> from metricopt.losses import cross_entropy
+        >>> from metricopt.metrics import mcr
+        >>> x = torch.randn(200, 2, generator=torch.Generator().manual_seed(0))
+        >>> data = Examples(x, (x[:, 0] > 0.5).long())
+        >>> model = adapt(nn.Linear(2, 1), OutputAffine())
+        >>> task = SupervisedTask(model, loss=cross_entropy, metric=mcr(), train=data, search=data)
+        >>> outcome, correlation = propose(task, queries=20, recipe=Recipe(start_steps=20))
+        >>> outcome.phi.shape, task.ledger.used
+        (torch.Size([2]), 20)
+    """
+    if preset == "paper":
+        return _paper(task, queries=queries, seed=seed)
+    recipe = Recipe() if recipe is None else recipe
+    starts = torch.zeros(0, task.dim)
+    if recipe.starts:
+        starts = loss_starts(task, steps=recipe.start_steps, lr=recipe.start_lr, generator=stream(seed, "starts"))
+    found = walk(task, queries=queries, seed=seed, starts=starts, recipe=recipe)
+    return found.outcome, found.rank_correlation
+
+
+def _paper(task: SupervisedTask, *, queries: int, seed: int) -> tuple[Outcome, float]:
+    """Trajectories, value function, guided finetuning: the original and the end of the path are queried last."""
+    least = PAPER.least_queries + 2
+    if queries < least:
+        raise BudgetError(
+            f"the paper preset was given {queries} metric queries; expected at least {least}, for "
+            f"{PAPER.least_queries // PAPER.queries_a_task} trajectories of {PAPER.queries_a_task} observations and "
+            f"2 at the end: grant more, or use the default preset"
+        )
+    learnt: LearntValue = learn_value_function(task, queries=queries - 2, seed=seed, stages=PAPER)
+    phi = finetune(task, learnt.value, seed=seed, stages=PAPER).phi
+    task.stage = "finetuned"
+    task.observe(torch.stack([torch.zeros_like(phi), phi]))
+    return Outcome(phi, ((task.ledger.used, phi),)), learnt.health.rank_correlation
+
+
+def adapted(net: nn.Module, adapter: Adapter | None, *, example: Tensor, seed: int) -> AdaptedModel:
+    """A copy of `net` with an adapter; without one named, FiLM where it finds a layer, else a dynamic bias.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+        >>> model = adapted(net, None, example=torch.zeros(2, 4), seed=0)
+        >>> model.layers, model.dim, model.net is net
+        (('1',), 38, False)
+    """
+    net = copy.deepcopy(net)
+    if adapter is not None:
+        return adapt(net, adapter, seed=seed, example=example)
+    try:
+        return adapt(net, FiLM(dim=32) + OutputAffine(), seed=seed, example=example)
+    except AdapterError:
+        return adapt(net, DynamicBias(dim=16) + OutputAffine(), seed=seed, example=example)

@@ -1,0 +1,110 @@
+"""What is handed to `optimize`, checked before the metric is asked anything: a mistake costs one sentence, no query."""
+
+import numbers
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from metricopt.adapters import Adapter
+from metricopt.adapters.device import on_model
+from metricopt.adapters.freezing import placement
+from metricopt.core.errors import AdapterError, BudgetError, DataError, MetricError
+from metricopt.metrics.constraint import Constraint
+from metricopt.search import Recipe
+from metricopt.task.supervised import SupervisedTask
+
+
+def check_plan(queries: Any, recipe: Any, max_failures: Any) -> None:
+    """Raises unless the numbers of queries and of failures make sense and the recipe is one.
+
+    Example:
+        >>> check_plan(0, None, None)
+        Traceback (most recent call last):
+        ...
+        metricopt.core.errors.BudgetError: queries is 0; expected a whole number, at least 1: grant the search some
+    """
+    if not _whole(queries) or queries < 1:
+        raise BudgetError(f"queries is {queries!r}; expected a whole number, at least 1: grant the search some")
+    if max_failures is not None and (not _whole(max_failures) or max_failures < 0):
+        raise BudgetError(
+            f"max_failures is {max_failures!r}; expected a whole number, at least 0: 0 stops at the first failed query"
+        )
+    if recipe is not None and not isinstance(recipe, Recipe):
+        raise TypeError(f"recipe is {recipe!r}; expected a Recipe: pass metricopt.Recipe(...) with what shall differ")
+
+
+def check_parts(net: Any, adapter: Any, loss: Any, keep: Any) -> None:
+    """Raises unless net, adapter, loss and constraints are what they are called, and the net is on one device.
+
+    Example:
+        >>> check_parts(nn.Linear(2, 1).half(), None, nn.functional.cross_entropy, ())
+        Traceback (most recent call last):
+        ...
+        metricopt.core.errors.AdapterError: the network has parameters of type torch.float16, too coarse for small ...
+    """
+    if not isinstance(net, nn.Module):
+        raise AdapterError(f"net is a {type(net).__name__}; expected a torch.nn.Module: pass the pre-trained network")
+    placement(net)
+    if torch.get_default_device().type != "cpu":
+        raise AdapterError(
+            f"torch's default device is {torch.get_default_device()}; expected cpu, where phi lives whatever the "
+            f"network's device: call torch.set_default_device('cpu')"
+        )
+    if adapter is not None and not isinstance(adapter, Adapter):
+        raise AdapterError(f"adapter is {adapter!r}; expected an Adapter: pass one such as metricopt.FiLM(dim=32)")
+    if not callable(loss):
+        raise TypeError(f"loss is {loss!r}; expected a function loss(outputs, targets): metricopt.losses has some")
+    if not isinstance(keep, tuple | list) or not all(isinstance(each, Constraint) for each in keep):
+        raise MetricError(
+            f"keep is {keep!r}; expected a list of constraints: pass [metricopt.Constraint('accuracy', at_least=0.9)]"
+        )
+
+
+def check_loss(task: SupervisedTask) -> None:
+    """Raises unless the loss of the original model on some training rows is a finite number.
+
+    Example:
+        >>> from metricopt.adapters import OutputAffine, adapt
+        >>> from metricopt.data.dataset import Examples
+        >>> from metricopt.metrics import mcr
+        >>> data = Examples(torch.zeros(40, 3), torch.arange(40) % 2)
+        >>> model = adapt(nn.Linear(3, 2), OutputAffine())
+        >>> check_loss(SupervisedTask(model, loss=lambda outputs, _: outputs, metric=mcr(), train=data, search=data))
+        Traceback (most recent call last):
+        ...
+        metricopt.core.errors.DataError: the loss of 40 training rows is shape (40, 2); expected a tensor with one ...
+    """
+    step = -(-len(task.train) // task.batch_size)
+    inputs, targets = (on_model(task.model, part[::step]) for part in (task.train.inputs, task.train.targets))
+    with torch.no_grad():
+        outputs = task.model.outputs(torch.zeros(1, task.dim), inputs)[0]
+    broken = ~(outputs.reshape(len(outputs), -1).amax(1) < torch.inf)  # as for metrics: -inf rules a class out
+    if bool(broken.any()):
+        raise DataError(
+            f"the network gives NaN or infinite outputs for {int(broken.sum())} of {len(outputs)} training rows; "
+            f"expected finite ones: check its weights and the scale of the inputs"
+        )
+    value = _loss_of(task, outputs, targets)
+    if not isinstance(value, Tensor) or value.numel() != 1 or not bool(torch.isfinite(value)):
+        found = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) and value.numel() != 1 else repr(value)
+        raise DataError(
+            f"the loss of {len(outputs)} training rows is {found}; expected a tensor with one finite number: "
+            f"average over the rows and check the targets"
+        )
+
+
+def _loss_of(task: SupervisedTask, outputs: Tensor, targets: Tensor) -> Any:
+    try:
+        return task.loss_function(outputs, targets)
+    except DataError:
+        raise
+    except Exception as error:
+        raise DataError(
+            f"the loss raised {type(error).__name__} for outputs {tuple(outputs.shape)} and targets "
+            f"{tuple(targets.shape)} of {targets.dtype}: {error}; expected one number: pass targets or a loss that fit"
+        ) from error
+
+
+def _whole(number: Any) -> bool:
+    return isinstance(number, numbers.Integral) and not isinstance(number, bool)

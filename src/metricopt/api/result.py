@@ -1,0 +1,255 @@
+"""What an optimisation found, in memory and on disk."""
+
+import math
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from metricopt.acceptance.bootstrap import Comparison, Kept
+from metricopt.acceptance.judge import compare_phi
+from metricopt.adapters import AdaptedModel
+from metricopt.adapters.saved import adapter_facts, restored
+from metricopt.core.errors import FileFormatError
+from metricopt.core.files import Saved, load, save
+from metricopt.core.records import Outcome
+from metricopt.data.dataset import as_examples
+from metricopt.metrics import Metric, as_metric
+from metricopt.run.events import Event
+from metricopt.run.ledger import Query, QueryLedger
+
+_VERSION = 1
+_OWN = "result."  # before the names of tensors that are not the adapter's
+
+
+@dataclass(frozen=True)
+class Result:
+    """What `optimize` found.
+
+    Attributes:
+        model: The adapted model at the accepted phi; at phi = 0, the original, when nothing was accepted.
+        metric: The metric that was optimised.
+        comparison: Original against proposal on the held-out data, in the metric's natural units.
+        proposal: The phi that was judged, accepted or not, (dim,): the search's best, or a plainer one (`plainer`).
+        outcome: The search's best, with what fewer queries would have given.
+        ledger: Every metric query.
+        seconds: Wall time.
+        rank_correlation: Of the value function with observations held out from it.
+        kept: The constraints on the held-out data.
+        stopped: Why the search ended before its queries were spent; empty if it did not.
+        events: What happened (metricopt.run.events), for the report; empty in a result that was loaded.
+
+    Example:
+        >>> from metricopt.api.optimize import optimize
+        >>> from metricopt.losses import cross_entropy
+        >>> x = torch.randn(900, 2, generator=torch.Generator().manual_seed(0))
+        >>> y, net = (x[:, 0] > 0.5).long(), nn.Linear(2, 1)
+        >>> _ = nn.init.eye_(net.weight), nn.init.zeros_(net.bias)  # its threshold is at 0
+        >>> result = optimize(net, loss=cross_entropy, metric="f1", train=(x[:300], y[:300]), val=(x[300:], y[300:]),
+        ...                   queries=20)
+        >>> result.accepted, type(result.merge()).__name__, result.to_dict()["queries"]
+        (True, 'Linear', 20)
+    """
+
+    model: AdaptedModel
+    metric: Metric
+    comparison: Comparison
+    proposal: Tensor
+    outcome: Outcome
+    ledger: QueryLedger
+    seconds: float
+    rank_correlation: float
+    kept: tuple[Kept, ...] = ()
+    stopped: str = ""
+    events: tuple[Event, ...] = field(default=(), repr=False, compare=False)
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the proposal was better on data that were never queried, and kept every constraint there."""
+        return self.comparison.accepted and all(kept.holds for kept in self.kept)
+
+    @property
+    def plainer(self) -> bool:
+        """Whether a start or a shift of outputs is kept: the search's best was not surely better on held-out data."""
+        return self.accepted and not torch.equal(self.proposal, self.outcome.phi)
+
+    def merge(self) -> nn.Module:
+        """A plain module of the original architecture with the adapter folded in."""
+        return self.model.merge()
+
+    def evaluate(self, data: Any, *, resamples: int | None = None, seed: int = 0) -> Comparison:
+        """Original against result on test data, once, to report."""
+        examples = as_examples(data, name="test data", dtype=self.model.phi.dtype)
+        phi = self.model.phi.detach().cpu()
+        pair = torch.stack([torch.zeros_like(phi), phi])
+        return compare_phi(self.model, self.metric, pair, examples, resamples=resamples, seed=seed)
+
+    def report(self, path: Path | str) -> Path:
+        """Write one self-contained HTML page about the run; a result that was loaded has no phi of its queries."""
+        # Imported here: most results are never drawn.
+        from metricopt.report import run_of, write_report
+
+        return write_report(run_of(self.events or _events(self)), path)
+
+    def save(self, folder: Path | str) -> None:
+        """Write everything but network and metric into a folder; `load_result` reads it back."""
+        tensors = {
+            **self.model.tensors(),
+            f"{_OWN}proposal": self.proposal,
+            f"{_OWN}incumbents": torch.stack([phi for _, phi in self.outcome.incumbents]),
+        }
+        save(folder, "result", _facts(self), tensors, version=_VERSION)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers as plain data for JSON; `before` and `after` are on the held-out data."""
+        held = self.comparison
+        return {
+            "metric": self.metric.name,
+            "goal": self.metric.goal,
+            "before": held.before,
+            "after": held.after if self.accepted else held.before,
+            "proposed": held.after,
+            "interval": list(held.interval),
+            "level": held.level,
+            "accepted": self.accepted,
+            "plainer": self.plainer,
+            "confidence": held.confidence,
+            "constraints": [asdict(kept) for kept in self.kept],
+            "queries": self.ledger.used,
+            "failed_queries": self.ledger.failures,
+            "resamples": self.ledger.resamples,
+            "constraint_checks": self.ledger.checks,
+            "rank_correlation": self.rank_correlation,
+            "stopped": self.stopped,
+            "seconds": self.seconds,
+        }
+
+    def __str__(self) -> str:
+        held = self.comparison
+        low, high = held.interval
+        broken = [kept for kept in self.kept if not kept.holds]
+        why = f" ({broken[0].text} is not sure: {broken[0].bound:.4f})" if broken and held.accepted else ""
+        step = " (a start or shift of the outputs: the search's best was not surely better)" if self.plainer else ""
+        verdict = f"accepted{step}" if self.accepted else f"not accepted{why}: the original model is returned"
+        early = f"; stopped early: {self.stopped}" if self.stopped else ""
+        return (
+            f"{self.metric.name} ({self.metric.goal}): {held.before:.4f} -> {held.after:.4f} on {held.examples} "
+            f"held-out examples, gain {low:+.4f} .. {high:+.4f} ({held.level:.0%} interval), {verdict}; "
+            f"{self.ledger.used} metric queries, {self.seconds:.1f} s{early}"
+        )
+
+
+def load_result(folder: Path | str, net: nn.Module, metric: Any, *, example: Any = None) -> Result:
+    """The result that `Result.save` saved, for the network and the metric it was found with.
+
+    Args:
+        folder: Where it was saved.
+        net: The pre-trained network; another one is refused.
+        metric: The metric; one of another name or goal is refused.
+        example: The first two rows of the training inputs, as `optimize` takes them, for networks whose order of
+            layers shows only when they run.
+
+    Example:
+        >>> import tempfile
+        >>> from metricopt.api.optimize import optimize
+        >>> from metricopt.losses import cross_entropy
+        >>> x = torch.randn(900, 2, generator=torch.Generator().manual_seed(0))
+        >>> y, net = (x[:, 0] > 0.5).long(), nn.Linear(2, 1)
+        >>> _ = nn.init.eye_(net.weight), nn.init.zeros_(net.bias)  # its threshold is at 0
+        >>> result = optimize(net, loss=cross_entropy, metric="f1", train=(x[:300], y[:300]), val=(x[300:], y[300:]),
+        ...                   queries=20)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     result.save(folder)
+        ...     again = load_result(folder, net, "f1")
+        >>> torch.equal(again.model(x), result.model(x)), again.to_dict() == result.to_dict()
+        (True, True)
+    """
+    saved, metric = load(folder, "result", version=_VERSION), as_metric(metric)
+    _check_metric(saved, metric)
+    own = {name: tensor for name, tensor in saved.tensors.items() if name.startswith(_OWN)}
+    rest = {name: tensor for name, tensor in saved.tensors.items() if name not in own}
+    try:
+        proposal, incumbents = own[f"{_OWN}proposal"], own[f"{_OWN}incumbents"]
+        counts = [int(count) for count in saved.fact("incumbents", list)]
+        facts = saved.facts
+        return Result(
+            model=restored(net, saved, rest, example=example),
+            metric=metric,
+            comparison=_record(Comparison, {**facts["comparison"], "interval": _pair(facts["comparison"]["interval"])}),
+            proposal=proposal,
+            outcome=Outcome(incumbents[-1], tuple(zip(counts, incumbents, strict=True))),
+            ledger=_ledger(facts["ledger"]),
+            seconds=float(facts["seconds"]),
+            rank_correlation=_number(facts["rank_correlation"]),
+            kept=tuple(_record(Kept, kept) for kept in facts["kept"]),
+            stopped=str(facts["stopped"]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        if isinstance(error, FileFormatError):
+            raise
+        raise FileFormatError(f"the result in {folder} is damaged ({error!r:.200}); expected a whole one") from error
+
+
+def _events(result: Result) -> tuple[Event, ...]:
+    """The events that a result remembers by itself."""
+    metric, held = result.metric, asdict(result.comparison)
+    about = {"name": metric.name, "goal": metric.goal, "on": metric.on, "bounds": list(metric.bounds)}
+    start = {"event": "start", "metric": about, "settings": {"queries": result.ledger.budget}}
+    queries = [{"event": "query", **asdict(query)} for query in result.ledger.queries]
+    constraints = [asdict(kept) for kept in result.kept]
+    accepted = {"event": "accepted", **held, "accepted": result.accepted, "constraints": constraints}
+    return (start, *queries, accepted, {"event": "result", **result.to_dict(), "proposal": result.proposal})
+
+
+def _facts(result: Result) -> dict[str, Any]:
+    ledger = result.ledger
+    return {
+        **adapter_facts(result.model),
+        "metric": {"name": result.metric.name, "goal": result.metric.goal, "on": result.metric.on},
+        "comparison": asdict(result.comparison),
+        "kept": [asdict(kept) for kept in result.kept],
+        "incumbents": [count for count, _ in result.outcome.incumbents],
+        "ledger": {
+            "budget": ledger.budget,
+            "used": ledger.used,
+            "resamples": ledger.resamples,
+            "queries": [asdict(query) for query in ledger.queries],
+        },
+        "seconds": result.seconds,
+        "rank_correlation": result.rank_correlation,
+        "stopped": result.stopped,
+    }
+
+
+def _check_metric(saved: Saved, metric: Metric) -> None:
+    found = saved.fact("metric", dict)
+    for key, now in (("name", metric.name), ("goal", metric.goal), ("on", metric.on)):
+        if found.get(key) != now:
+            raise FileFormatError(
+                f"the result was found with a metric whose {key} is {str(found.get(key))[:60]!r}, but this one has "
+                f"{now!r}; pass the same metric"
+            )
+
+
+def _ledger(facts: dict[str, Any]) -> QueryLedger:
+    ledger = QueryLedger(budget=facts["budget"], resamples=int(facts["resamples"]))
+    ledger.charge(int(facts["used"]), stage="loaded")
+    ledger.restore([_record(Query, {**each, "kept": tuple(each["kept"])}) for each in facts["queries"]])
+    return ledger
+
+
+def _record(kind: type[Any], facts: dict[str, Any]) -> Any:
+    """A record from plain data, in which null stands for NaN."""
+    numbers = {each.name for each in fields(kind) if each.type is float}
+    return kind(**{key: _number(value) if key in numbers else value for key, value in facts.items()})
+
+
+def _pair(values: Any) -> tuple[float, float]:
+    low, high = values
+    return _number(low), _number(high)
+
+
+def _number(value: Any) -> float:
+    return math.nan if value is None else float(value)

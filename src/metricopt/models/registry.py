@@ -1,9 +1,0 @@
-"""The networks by name."""
-
-from collections.abc import Callable
-
-from torch import nn
-
-from metricopt.registry import Registry
-
-MODELS: Registry[Callable[..., nn.Module]] = Registry("model")

@@ -1,1 +1,0 @@
-"""Optimizers that follow a value function: guided evolution strategies and their torch front."""

@@ -1,0 +1,1 @@
+"""The paper's method, each equation once: trajectories, interpolation, value network, guided evolution."""

@@ -1,0 +1,293 @@
+"""The paper's two stages, each usable alone: learn a value function, then finetune with it."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from metricopt.core.errors import BudgetError, DataError, ObservationError
+from metricopt.core.records import LabelledTrajectory, Outcome, Trajectory
+from metricopt.core.registry import one_of
+from metricopt.core.seeding import derived_seed, stream
+from metricopt.paper.collect import Spacing, collect, default_observations
+from metricopt.paper.diagnostics import ValueFunction, ValueHealth, health, warn_if_flat
+from metricopt.paper.guided import Combine, Estimator, MetricGuided
+from metricopt.paper.interpolate import interpolate
+from metricopt.paper.training import PAPER as PAPER_TRAINING
+from metricopt.paper.training import Training, fit
+from metricopt.paper.workers import collect_in_groups
+from metricopt.task.base import Task
+
+_OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
+
+
+@dataclass(frozen=True)
+class Stages:
+    """Settings of both stages; the defaults are what works, `PAPER` is what the paper says.
+
+    Attributes:
+        steps: T, finetuning steps of one task.
+        observations: K, metric queries along one task; None for max(5, 5% of T).
+        spacing: Steps at which they are made: at equal distances, or at random ones for each task.
+        start_std: Standard deviation of the coordinates of phi_0. Small, so that trajectories overlap.
+        optimizer: Base optimizer of every path.
+        lr: Its rate.
+        rounds: Rounds of collecting; from the second on, paths follow the value function learnt so far.
+        held_out: Share of the trajectories kept for diagnostics.
+        uncertainty: Use the interpolation's own standard deviations (False: the paper's ablation without s_t).
+        training: How the value network is fitted.
+        combine: What is done with u_t: added to the loss gradient (Eq. 1) or in its place.
+        estimator: Eq. 4 by sampling, or its mean in closed form.
+        weight: lambda of Eq. 1.
+        normalise: Scale u_t so that a rate means the same for any dim; the paper does not.
+        workers: Processes that walk the paths, in groups of tasks with random numbers of their own, so that their
+            number changes nothing; None for one population in this process.
+
+    Example:
+        >>> Stages(rounds=1).least_queries, PAPER.queries_a_task
+        (20, 3)
+    """
+
+    steps: int = 50
+    observations: int | None = None
+    spacing: Spacing = "even"
+    start_std: float = 0.3
+    optimizer: Literal["sgd", "adam"] = "adam"
+    lr: float = 0.05
+    rounds: int = 2
+    held_out: float = 0.2
+    uncertainty: bool = True
+    training: Training = field(default_factory=Training)
+    combine: Combine = "add"
+    estimator: Estimator = "exact"
+    weight: float = 1.0
+    normalise: bool = True
+    workers: int | None = None
+
+    def __post_init__(self) -> None:
+        one_of(self.optimizer, tuple(_OPTIMIZERS), what="optimizer")
+        one_of(self.spacing, get_args(Spacing), what="spacing")
+        one_of(self.combine, get_args(Combine), what="combine")
+        one_of(self.estimator, get_args(Estimator), what="estimator")
+        if self.rounds < 1:
+            raise BudgetError(f"rounds is {self.rounds}; expected at least 1 round of collecting")
+        if not 2 <= self.queries_a_task <= self.steps:
+            raise ObservationError(
+                f"{self.queries_a_task} metric observations in {self.steps} steps; expected between 2 and "
+                f"{self.steps}: change observations or steps"
+            )
+        if not 0 < self.held_out < 1:
+            raise ObservationError(f"held_out is {self.held_out}; expected a share of trajectories between 0 and 1")
+
+    @property
+    def queries_a_task(self) -> int:
+        """K, as a number."""
+        return default_observations(self.steps) if self.observations is None else self.observations
+
+    @property
+    def least_queries(self) -> int:
+        """What stage 1 takes at least: 4 trajectories a round."""
+        return 4 * self.queries_a_task * self.rounds
+
+
+PAPER = Stages(
+    observations=3,
+    spacing="random",
+    start_std=1.0,
+    optimizer="sgd",
+    lr=0.1,
+    rounds=1,
+    training=PAPER_TRAINING,
+    combine="replace",
+    estimator="es",
+    normalise=False,
+)
+"""As literal as the paper allows: K = 5% of T = 50 rounded up, Reptile, BatchNorm, Eq. 4 in place of the gradient."""
+
+
+@dataclass(frozen=True)
+class LearntValue:
+    """A value function with the evidence it rests on.
+
+    Attributes:
+        value: The function, (n, dim) -> (n,).
+        health: Its health on trajectories it never saw.
+        trajectory: The paths of the last round.
+        unseen: The paths of all rounds that were held out for `health`.
+        labelled: All paths learnt from, with interpolated costs.
+
+    Example:
+        >>> from metricopt.task.quadratic import QuadraticTask
+        >>> quick = Stages(rounds=1, training=Training(steps=20))
+        >>> learnt = learn_value_function(QuadraticTask(dim=2), queries=50, stages=quick)
+        >>> learnt.trajectory.phi.shape, learnt.value(torch.zeros(3, 2)).shape
+        (torch.Size([10, 50, 2]), torch.Size([3]))
+    """
+
+    value: ValueFunction
+    health: ValueHealth
+    trajectory: Trajectory
+    unseen: Trajectory
+    labelled: LabelledTrajectory
+
+
+def learn_value_function(task: Task, *, queries: int, seed: int = 0, stages: Stages | None = None) -> LearntValue:
+    """Stage 1: trajectories, interpolated, then a value function, within `queries` metric queries.
+
+    Example:
+        >>> from metricopt.task.quadratic import QuadraticTask
+        >>> learnt = learn_value_function(QuadraticTask(dim=4), queries=100)
+        >>> learnt.health.rank_correlation > 0.6
+        True
+    """
+    stages = Stages() if stages is None else stages
+    tasks = _tasks_a_round(stages, queries)
+    learnt = _one_round(task, tasks, stages, None, seed=seed)
+    for turn in range(1, stages.rounds):
+        learnt = _one_round(task, tasks, stages, learnt, seed=derived_seed(seed, "round", turn))
+    warn_if_flat(learnt.health)
+    return learnt
+
+
+def finetune(
+    task: Task, value: ValueFunction, *, seed: int = 0, stages: Stages | None = None, start: Tensor | None = None
+) -> Outcome:
+    """Stage 2: one path from `start` (phi = 0) led by the value function; it queries nothing.
+
+    Example:
+        >>> from metricopt.task.quadratic import QuadraticTask
+        >>> task = QuadraticTask(dim=4)
+        >>> learnt = learn_value_function(task, queries=100)
+        >>> outcome = finetune(task, learnt.value)
+        >>> before, after = task.costs(torch.stack([torch.zeros(4), outcome.phi]))
+        >>> bool(after < before)
+        True
+    """
+    stages = Stages() if stages is None else stages
+    start = torch.zeros(task.dim) if start is None else start.detach().cpu()
+    if start.shape != (task.dim,):
+        raise DataError(f"start has shape {tuple(start.shape)}; expected ({task.dim},), one phi of this task")
+    phi = torch.nn.Parameter(start[None].clone())
+    optimizer = _guided(stages, value, seed)([phi])
+    batches = task.batches(1, stream(seed, "finetune"))
+    used = task.ledger.used
+    for _ in range(stages.steps):
+        optimizer.zero_grad()
+        task.loss(phi, next(batches)).sum().backward()
+        optimizer.step()
+    final = phi.detach()[0].clone()
+    return Outcome(final, ((used, start), (used, final)))
+
+
+def _one_round(task: Task, tasks: int, stages: Stages, before: LearntValue | None, *, seed: int) -> LearntValue:
+    """Collect, interpolate and fit once; health is measured on the held-out paths of this and earlier rounds."""
+    task.stage = "trajectories"
+    trajectory = _paths(task, tasks, stages, None if before is None else before.value, seed=seed)
+    kept, unseen = _held_out(trajectory, stages.held_out)
+    labelled = interpolate(kept, uncertainty=stages.uncertainty)
+    _note_paths(task, kept, labelled)
+    if before is not None:
+        labelled, unseen = _joined([before.labelled, labelled]), _joined_paths([before.unseen, unseen])
+    value = fit(labelled, stages.training, generator=stream(seed, "value"))
+    phi, costs = unseen.observed_phi.flatten(0, 1), unseen.costs.flatten().float()
+    report = health(value, phi, costs)
+    with torch.no_grad():
+        task.ledger.note("health", {**asdict(report), "flat": report.flat, "predicted": value(phi), "true": costs})
+        features = value.embed(trajectory.observed_phi.flatten(0, 1))[0]  # of the first member
+        task.ledger.note("embedding", {"features": features, "costs": trajectory.costs.flatten()})
+    return LearntValue(value, report, trajectory, unseen, labelled)
+
+
+def _note_paths(task: Task, paths: Trajectory, labelled: LabelledTrajectory) -> None:
+    """For the report: observations, interpolation and its band along each path, which query nothing more."""
+    fields = {
+        "phi": paths.phi,
+        "loss": paths.loss,
+        "observed_steps": paths.observed_steps,
+        "costs": paths.costs,
+        "mean": labelled.mean,
+        "std": labelled.std,
+    }
+    task.ledger.note("trajectory", fields)
+
+
+def _paths(task: Task, tasks: int, stages: Stages, value: ValueFunction | None, *, seed: int) -> Trajectory:
+    generator = stream(seed, "collect")
+    start = stages.start_std * torch.randn(tasks, task.dim, generator=generator)
+
+    def optimizer(group: int) -> Callable[[list[torch.nn.Parameter]], Optimizer]:
+        return _plain(stages) if value is None else _guided(stages, value, derived_seed(seed, group) if group else seed)
+
+    steps, observations = stages.steps, stages.queries_a_task
+    if stages.workers is None:
+        return collect(
+            task,
+            steps=steps,
+            observations=observations,
+            optimizer=optimizer(0),
+            start=start,
+            generator=generator,
+            spacing=stages.spacing,
+        )
+    return collect_in_groups(
+        task,
+        steps=steps,
+        observations=observations,
+        optimizer=optimizer,
+        start=start,
+        seed=seed,
+        workers=stages.workers,
+        spacing=stages.spacing,
+    )
+
+
+def _plain(stages: Stages) -> Callable[[list[torch.nn.Parameter]], Optimizer]:
+    return lambda parameters: _OPTIMIZERS[stages.optimizer](parameters, lr=stages.lr)
+
+
+def _guided(stages: Stages, value: ValueFunction, seed: int) -> Callable[[list[torch.nn.Parameter]], Optimizer]:
+    return lambda parameters: MetricGuided(
+        _plain(stages)(parameters),
+        value,
+        combine=stages.combine,
+        estimator=stages.estimator,
+        weight=stages.weight,
+        normalise=stages.normalise,
+        seed=seed,
+    )
+
+
+def _tasks_a_round(stages: Stages, queries: int) -> int:
+    tasks = queries // (stages.queries_a_task * stages.rounds)
+    if queries < stages.least_queries:
+        raise BudgetError(
+            f"{queries} metric queries give {tasks} trajectories of {stages.queries_a_task} observations in each of "
+            f"{stages.rounds} rounds; expected at least 4: grant {stages.least_queries} queries, "
+            f"or set fewer observations or rounds"
+        )
+    return tasks
+
+
+def _held_out(trajectory: Trajectory, share: float) -> tuple[Trajectory, Trajectory]:
+    tasks = len(trajectory.phi)
+    cut = tasks - max(1, round(share * tasks))
+    return trajectory.rows(torch.arange(cut)), trajectory.rows(torch.arange(cut, tasks))
+
+
+def _joined(parts: list[LabelledTrajectory]) -> LabelledTrajectory:
+    return LabelledTrajectory(
+        torch.cat([p.phi for p in parts]), torch.cat([p.mean for p in parts]), torch.cat([p.std for p in parts])
+    )
+
+
+def _joined_paths(parts: list[Trajectory]) -> Trajectory:
+    return Trajectory(
+        torch.cat([p.phi for p in parts]),
+        torch.cat([p.loss for p in parts]),
+        torch.cat([p.observed_steps for p in parts]),
+        torch.cat([p.costs for p in parts]),
+        noise_std=parts[-1].noise_std,
+    )

@@ -1,0 +1,141 @@
+"""How a value network is trained: the paper's Reptile over tasks, or offline on all trajectories mixed."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from metricopt.core.records import LabelledTrajectory
+from metricopt.core.registry import one_of
+from metricopt.paper.network import Norm, ValueNetwork
+from metricopt.paper.objective import value_loss
+
+
+@dataclass(frozen=True)
+class Training:
+    """How to fit a value network.
+
+    Attributes:
+        scheme: "offline" mixes the rows of all trajectories in each batch; "reptile" is the paper's.
+        norm: Normalisation of the network; the paper's is "batch".
+        members: Size of the ensemble ("offline" only).
+        standardise: Standardise phi and targets first; the paper does not.
+        gamma: Weight of L_regress in Eq. 2.
+        ordinal: Weight of L_oe in Eq. 2; 0 leaves it out.
+        steps: Gradient steps ("offline").
+        rows: Rows a batch ("offline").
+        lr: Adam's rate ("offline").
+        inner_lr: SGD's rate on one task (alpha, "reptile").
+        inner_steps: SGD steps on one task ("reptile"); the paper leaves it open.
+        meta_batch: Tasks a meta-update averages ("reptile"); the paper takes 1.
+
+    Example:
+        >>> Training(ordinal=0.0).scheme, PAPER.scheme, PAPER.norm
+        ('offline', 'reptile', 'batch')
+    """
+
+    scheme: Literal["offline", "reptile"] = "offline"
+    norm: Norm = "none"
+    members: int = 5
+    standardise: bool = True
+    gamma: float = 10.0
+    ordinal: float = 1.0
+    steps: int = 400
+    rows: int = 96
+    lr: float = 0.005
+    inner_lr: float = 0.005
+    inner_steps: int = 10
+    meta_batch: int = 1
+
+    def __post_init__(self) -> None:
+        one_of(self.scheme, ("offline", "reptile"), what="scheme")
+        one_of(self.norm, get_args(Norm), what="norm")
+        counts = {name: getattr(self, name) for name in ("members", "steps", "rows", "inner_steps", "meta_batch")}
+        wrong = next((name for name, count in counts.items() if count < 1), None)
+        if wrong is not None:
+            raise ValueError(f"{wrong} is {counts[wrong]}; expected at least 1")
+
+
+PAPER = Training(scheme="reptile", norm="batch", members=1, standardise=False)
+"""As literal as the paper allows."""
+
+
+def fit(labelled: LabelledTrajectory, training: Training, *, generator: torch.Generator) -> ValueNetwork:
+    """A value network trained on labelled trajectories, in eval mode.
+
+    Example:
+        >>> generator = torch.Generator().manual_seed(0)
+        >>> phi = torch.randn(8, 20, 2, generator=generator)
+        >>> labelled = LabelledTrajectory(phi, phi[..., 0].sigmoid(), torch.full((8, 20), 0.01))
+        >>> value = fit(labelled, Training(steps=50), generator=generator)
+        >>> bool(value(torch.tensor([[1.0, 0.0]])) > value(torch.tensor([[-1.0, 0.0]])))
+        True
+    """
+    members = training.members if training.scheme == "offline" else 1
+    network = ValueNetwork(labelled.phi.shape[-1], members=members, norm=training.norm, generator=generator)
+    if training.standardise:
+        network.standardise(labelled.phi.flatten(0, 1), labelled.mean.flatten())
+    if training.scheme == "offline":
+        _fit_offline(network, labelled, training, generator=generator)
+    else:
+        _fit_reptile(network, labelled, training)
+    # BatchNorm in train mode would mix the perturbed copies: f(phi + delta) would depend on the other rows,
+    # and the antithetic difference would no longer be about delta.
+    return network.eval().requires_grad_(False)
+
+
+def _fit_offline(
+    network: ValueNetwork, labelled: LabelledTrajectory, training: Training, *, generator: torch.Generator
+) -> None:
+    optimizer = torch.optim.Adam(network.parameters(), lr=training.lr)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, training.steps)
+    network.train()
+    for phi, mean, std in _mixed_rows(labelled, training, network.members, generator):
+        optimizer.zero_grad()
+        _loss_of_members(network, phi, mean, std, training=training).sum().backward()
+        optimizer.step()
+        schedule.step()
+
+
+def _mixed_rows(
+    labelled: LabelledTrajectory, training: Training, members: int, generator: torch.Generator
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Batches (members, rows, ...) drawn from all tasks at once; each member has tasks of its own (a bootstrap)."""
+    tasks, steps = labelled.mean.shape
+    own = torch.randint(tasks, (members, tasks), generator=generator) if members > 1 else torch.arange(tasks)[None]
+    for _ in range(training.steps):
+        pick = torch.randint(tasks, (members, training.rows), generator=generator)
+        task = torch.gather(own, 1, pick)
+        step = torch.randint(steps, (members, training.rows), generator=generator)
+        yield labelled.phi[task, step], labelled.mean[task, step], labelled.std[task, step]
+
+
+def _fit_reptile(network: ValueNetwork, labelled: LabelledTrajectory, training: Training) -> None:
+    tasks = len(labelled.phi)
+    starts = range(0, tasks, training.meta_batch)
+    for iteration, start in enumerate(starts):
+        some = labelled.rows(torch.arange(start, min(start + training.meta_batch, tasks)))
+        copies = network.copies(len(some.phi)).train()
+        optimizer = torch.optim.SGD(copies.parameters(), lr=training.inner_lr)
+        for _ in range(training.inner_steps):
+            optimizer.zero_grad()
+            _loss_of_members(copies, some.phi, some.mean, some.std, training=training).sum().backward()
+            optimizer.step()
+        network.move_towards(copies, rate=1 - iteration / len(starts))  # eta: 1 -> 0 linearly
+
+
+def _loss_of_members(network: ValueNetwork, phi: Tensor, mean: Tensor, std: Tensor, *, training: Training) -> Tensor:
+    """L_v of each member on its own rows, (members,), in the units of standardised targets."""
+    embedding = network.embed(phi)
+    values = network.members_from_embedding(embedding)
+    scale = network.target_std
+    return value_loss(
+        (values - network.target_mean) / scale,
+        embedding,
+        (mean - network.target_mean) / scale,
+        std / scale,
+        gamma=training.gamma,
+        ordinal=training.ordinal,
+    )

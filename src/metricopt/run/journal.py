@@ -1,0 +1,162 @@
+"""The memory of a run: answers already paid for are read back, so that a killed run goes on where it was.
+
+A search is a function of its seed and of the metric's answers. Resuming is therefore running again: the n-th query is
+answered from the journal as long as it asks about the very same phi, bit for bit, and by the metric from then on.
+"""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, final
+
+from torch import Tensor
+
+from metricopt.core.errors import FileFormatError
+from metricopt.core.plain import packed, plain, unpacked
+from metricopt.run.events import NAME, Event, EventLog, Listener, read_events
+
+_FLEETING = ("time", "seconds", "answered")  # differ from run to run of the same search
+
+
+@final
+class Journal:
+    """Writes events, and recalls those of the run it continues.
+
+    Example:
+        >>> import tempfile, torch
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with open_journal(Path(folder), {"seed": 0}) as journal:
+        ...         journal.query(0, torch.ones(2), {"cost": 0.25})
+        ...     with open_journal(Path(folder), {"seed": 0}, resume=True) as journal:
+        ...         journal.recall(0, torch.ones(2))["cost"], journal.recall(1, torch.ones(2))
+        (0.25, None)
+    """
+
+    def __init__(self, log: EventLog, before: Sequence[Event] = ()) -> None:
+        """Continue a run that left the events `before`."""
+        self._log = log
+        self._answers = {_index(event): event for event in before if event["event"] == "query"}
+        self._written = Counter(_identity(event) for event in before if event["event"] != "query")
+
+    @property
+    def answered(self) -> int:
+        """Queries that the run it continues had paid for."""
+        return len(self._answers)
+
+    def recall(self, index: int, phi: Tensor) -> Event | None:
+        """The event of query `index`, if it was answered before; an error if that was about another phi (dim,)."""
+        event = self._answers.get(index)
+        if event is None:
+            return None
+        if event.get("phi") != packed(phi):
+            apart = (unpacked(event.get("phi")) - phi).norm() if _same_size(event, phi) else math.nan
+            raise FileFormatError(
+                f"query {index} asked about another phi before (distance {apart:g}), although settings, model and data "
+                f"are the same; expected the same bits: resume on the same machine with as many threads, or start anew"
+            )
+        return event
+
+    def query(self, index: int, phi: Tensor, fields: Mapping[str, Any], *, sync: bool = False) -> None:
+        """Write down the answer to a query about phi (dim,)."""
+        self._log.write("query", {"index": index, "phi": phi, **fields}, sync=sync)
+
+    def note(self, event: str, fields: Mapping[str, Any]) -> None:
+        """Write down something else, unless the run that is continued had written the same."""
+        identity = _identity({"event": event, **plain(fields)})
+        if self._written[identity] > 0:
+            self._written[identity] -= 1
+        else:
+            self._log.write(event, fields)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._log.close()
+
+    def __enter__(self) -> "Journal":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def open_journal(
+    folder: Path | None, start: Mapping[str, Any], *, resume: bool = False, listeners: Sequence[Listener] = ()
+) -> Journal:
+    """The journal of a run in `folder`, begun with the facts `start` or continued if these are the same.
+
+    Without a folder nothing is written, and the listeners hear of every event. Continuing what never began begins it.
+    """
+    path = None if folder is None else folder / NAME
+    if path is None or not path.exists() or path.stat().st_size == 0:
+        return _begun(EventLog(path, listeners), start)
+    if not resume:
+        raise FileFormatError(f"{folder} holds a run already; expected an empty folder: resume it or choose another")
+    log = EventLog(path, listeners)
+    try:
+        return _continued(log, start, path)
+    except BaseException:
+        log.close()
+        raise
+
+
+def _begun(log: EventLog, start: Mapping[str, Any]) -> Journal:
+    log.write("start", start, sync=True)
+    return Journal(log)
+
+
+def _continued(log: EventLog, start: Mapping[str, Any], path: Path) -> Journal:
+    before = read_events(path)
+    if not before:  # killed within its first line
+        return _begun(log, start)
+    _check_same(before[0], start, path)
+    journal = Journal(log, before)
+    log.write("resume", {"answered": journal.answered})
+    return journal
+
+
+def _check_same(first: Event, start: Mapping[str, Any], path: Path) -> None:
+    """Naming what differs: an answer to another question must never be taken for an answer to this one."""
+    before = {key: value for key, value in _flat(first).items() if key not in ("event", "time")}
+    now = _flat(json.loads(json.dumps(plain(start))))
+    if first["event"] != "start":
+        raise FileFormatError(
+            f"{path} begins with {first['event']!r}; expected the start of a run: choose a new folder"
+        )
+    different = [
+        f"{key} was {_shown(before, key)} and is {_shown(now, key)}"
+        for key in dict.fromkeys((*now, *before))  # settings first: other differences may follow from them
+        if before.get(key) != now.get(key)
+    ]
+    if different:
+        raise FileFormatError(
+            f"the run in {path.parent} cannot be resumed: {'; '.join(different[:3])}; expected no difference: "
+            f"undo it or choose a new folder"
+        )
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return flat
+
+
+def _shown(flat: Mapping[str, Any], key: str) -> str:
+    return json.dumps(flat[key])[:80] if key in flat else "not there"
+
+
+def _identity(event: Mapping[str, Any]) -> str:
+    return json.dumps({key: value for key, value in event.items() if key not in _FLEETING}, sort_keys=True)
+
+
+def _index(event: Event) -> int:
+    index = event.get("index")
+    if not isinstance(index, int):
+        raise FileFormatError(f"a query of the event log has the index {index!r}; expected a number: start anew")
+    return index
+
+
+def _same_size(event: Event, phi: Tensor) -> bool:
+    return unpacked(event.get("phi")).shape == phi.shape

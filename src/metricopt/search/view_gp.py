@@ -1,0 +1,189 @@
+"""A Gaussian process over what the metric sees as the value function: exact, quickly refitted, honest about its doubt.
+
+Over phi itself the same process needs several times the answers: a metric jumps wherever a prediction changes, which
+looks like noise in phi and is no noise in the predictions (docs/recipe.md).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from metricopt.core.errors import DataError
+from metricopt.gaussian_process import Hyperparameters, cholesky, fit_correlations
+
+Result = TypeVar("Result")
+
+_RELATIVE_LENGTHS = (0.5, 1.0, 2.0, 4.0, 8.0)
+_NOISE_RATIOS = (1e-4, 1e-3, 1e-2, 1e-1)
+# Samples are drawn at hundreds of points that differ by a few predictions.
+_JITTER = 1e-5
+
+
+@dataclass(frozen=True)
+class ViewGP:
+    """Cost as a function of features of a view, learnt from those observed.
+
+    Attributes:
+        features: Observed features, (n, features).
+        hyperparameters: The most likely ones on a grid.
+        factor: Cholesky factor of the observations' covariance in units of the signal, (n, n).
+        weights: What each observation adds to the mean, in units of the signal, (n,).
+
+    Example:
+        >>> seen = torch.randn(30, 2, generator=torch.Generator().manual_seed(0))
+        >>> value = view_gp(seen, seen[:, 0])
+        >>> bool((value(seen) - seen[:, 0]).abs().max() < 0.1)
+        True
+    """
+
+    features: Tensor
+    hyperparameters: Hyperparameters
+    factor: Tensor
+    weights: Tensor
+
+    def __call__(self, features: Tensor) -> Tensor:
+        """Expected cost, (n,)."""
+        return self._mean(self._correlation(features, self.features)).to(features)
+
+    def std(self, features: Tensor) -> Tensor:
+        """How unsure that expectation is, (n,)."""
+        white = self._whitened(self._correlation(features, self.features).T)
+        return ((1 - white.square().sum(0)).clamp_min(0).sqrt() * self._scale).to(features)
+
+    def samples(self, features: Tensor, heat: Tensor, generator: torch.Generator) -> Tensor:
+        """Functions drawn from what is believed, evaluated jointly at the features: (samples, n).
+
+        Args:
+            features: Where to evaluate them, (n, features).
+            heat: For each sample, how far it strays from the mean: 0 is the mean itself, 1 a fair draw.
+            generator: Where draws come from.
+        """
+        cross = self._correlation(features, self.features)
+        white = self._whitened(cross.T)
+        covariance = self._correlation(features, features) - white.T @ white
+        root = _root(covariance) * self._scale
+        noise = torch.randn(len(features), len(heat), generator=generator, dtype=torch.float64)
+        return (self._mean(cross)[:, None] + heat * (root @ noise)).T.to(features)
+
+    def slopes(self, at: Tensor, heat: Tensor, generator: torch.Generator) -> Tensor:
+        """Gradients of functions drawn from what is believed, at one point (features,): (samples, features).
+
+        Each is a linear function drawn from the prior around that point, corrected by what is known (Matheron's rule).
+        """
+        squared, ratio = self._squared_length, self._ratio
+        steps = self.features - at
+        prior = torch.randn(steps.shape[1], len(heat), generator=generator) / squared**0.5
+        noise = ratio**0.5 * torch.randn(len(steps), len(heat), generator=generator)
+        correction = torch.cholesky_solve(-(steps @ prior + noise).double(), self.factor)
+        weights = self.weights[:, None] + heat * correction
+        near = torch.exp(-steps.square().sum(1).double() / (2 * squared))
+        slopes = steps.T @ (near[:, None] * weights / squared).to(steps) + heat.to(steps) * prior
+        return (slopes * self._scale).T
+
+    @property
+    def _scale(self) -> float:
+        return float(self.hyperparameters.signal_variance.sqrt())
+
+    @property
+    def _squared_length(self) -> float:
+        return float(self.hyperparameters.length_scale.square())
+
+    @property
+    def _ratio(self) -> float:
+        return float(self.hyperparameters.noise_variance / self.hyperparameters.signal_variance)
+
+    def _correlation(self, a: Tensor, b: Tensor) -> Tensor:
+        return torch.exp(-squared_distances(a, b) / (2 * self._squared_length))
+
+    def _mean(self, cross: Tensor) -> Tensor:
+        return cross @ self.weights * self._scale + self.hyperparameters.mean
+
+    def _whitened(self, right: Tensor) -> Tensor:
+        return torch.linalg.solve_triangular(self.factor, right, upper=False)
+
+
+def _root(covariance: Tensor) -> Tensor:
+    """A matrix R with R R^T = covariance (n, n), which may be singular, and indefinite by rounding."""
+    factor, failed = torch.linalg.cholesky_ex(covariance + _JITTER * torch.eye(len(covariance), dtype=torch.float64))
+    if not failed:
+        return factor
+    eigenvalues, vectors = torch.linalg.eigh(covariance)
+    return vectors * eigenvalues.clamp_min(0).sqrt()
+
+
+def squared_distances(a: Tensor, b: Tensor) -> Tensor:
+    """Between rows of `a` (n, features) and `b` (m, features): (n, m), in double precision.
+
+    Example:
+        >>> squared_distances(torch.zeros(1, 2), torch.ones(1, 2)).tolist()
+        [[2.0]]
+    """
+    # One product of matrices: features are thousands, and differences row by row would take as many passes. Centred
+    # first: points far from the origin but near each other would lose their distance to rounding.
+    centre = b.mean(0)
+    a, b = a - centre, b - centre
+    squares = a.square().sum(1)[:, None] + b.square().sum(1)
+    return (squares - 2 * (a @ b.T)).clamp_min(0).double()
+
+
+def view_gp(features: Tensor, costs: Tensor, *, like: Hyperparameters | None = None) -> ViewGP:
+    """The process for finite costs (n,) at features (n, features), with the most likely hyper-parameters or given ones.
+
+    Example:
+        >>> seen = torch.linspace(-1, 1, 12)[:, None]
+        >>> value = view_gp(seen, seen[:, 0] ** 2)
+        >>> bool(value.std(torch.tensor([[9.0]])) > 10 * value.std(torch.tensor([[0.05]])))
+        True
+    """
+    h = _most_likely(features, costs)[0] if like is None else like
+    ratio = h.noise_variance / h.signal_variance
+
+    def factorised(features: Tensor) -> Tensor:
+        correlation = torch.exp(-squared_distances(features, features) / (2 * h.length_scale**2))
+        return cholesky(correlation + (ratio + _JITTER) * torch.eye(len(features), dtype=torch.float64))
+
+    factor = _precisely_if_need_be(factorised, features)
+    residual = (costs.double() - h.mean) / h.signal_variance.sqrt()
+    return ViewGP(features, h, factor, torch.cholesky_solve(residual[:, None], factor)[:, 0])
+
+
+def likeliest(candidates: Sequence[Tensor], costs: Tensor) -> int:
+    """Which of several features (n, features) of the same points explain their costs (n,) best.
+
+    Example:
+        >>> told, chance = (torch.randn(30, 1, generator=torch.Generator().manual_seed(seed)) for seed in (0, 1))
+        >>> likeliest([chance, told], told[:, 0])
+        1
+    """
+    evidence = [_most_likely(each, costs)[1] for each in candidates]
+    return int(torch.tensor(evidence).argmax())
+
+
+def _most_likely(features: Tensor, costs: Tensor) -> tuple[Hyperparameters, float]:
+    """Hyper-parameters on a grid of lengths around the median distance, and the logarithm of their likelihood."""
+
+    def fitted(features: Tensor) -> tuple[Hyperparameters, Tensor]:
+        apart = squared_distances(features, features)
+        usual = float(apart[apart > 0].median()) ** 0.5 if bool((apart > 0).any()) else 1.0
+        lengths = usual * torch.tensor(_RELATIVE_LENGTHS, dtype=torch.float64)
+        correlations = torch.exp(-apart / (2 * lengths[:, None, None].square()))
+        correlations = correlations + _JITTER * torch.eye(len(apart), dtype=torch.float64)
+        ratios = torch.tensor(_NOISE_RATIOS)
+        return fit_correlations(correlations[None], costs[None], length_scales=lengths, noise_ratios=ratios)
+
+    found, likelihood = _precisely_if_need_be(fitted, features)
+    return found, float(likelihood)
+
+
+def _precisely_if_need_be(work: Callable[[Tensor], Result], features: Tensor) -> Result:
+    """`work(features)`; in double precision if single precision makes a covariance indefinite, at twice the time.
+
+    A squared distance is the difference of two squares, which the jitter makes good unless a point lies far off.
+    """
+    try:
+        return work(features)
+    except DataError:
+        return work(features.double())

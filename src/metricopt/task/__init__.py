@@ -1,0 +1,1 @@
+"""The problem: a loss and a metric as functions of a population of phi."""

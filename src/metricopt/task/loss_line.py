@@ -1,0 +1,34 @@
+"""The training loss on the straight line through the original and a proposal: it costs no metric query."""
+
+import torch
+from torch import Tensor
+
+from metricopt.adapters.device import on_model
+from metricopt.task.supervised import SupervisedTask
+
+SHARES = (-0.2, -0.1, 0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2)
+"""Places on the line: 0 is the original, 1 the proposal."""
+
+
+def loss_line(task: SupervisedTask, phi: Tensor, *, rows: int = 1024) -> dict[str, list[float]]:
+    """`shares` of the way to phi (dim,) and the `loss` there, on evenly spread rows of the training data.
+
+    Example:
+        >>> from metricopt.adapters import OutputAffine, adapt
+        >>> from metricopt.data.dataset import Examples
+        >>> from metricopt.metrics import mcr
+        >>> data = Examples(torch.randn(40, 3, generator=torch.Generator().manual_seed(0)), torch.arange(40) % 2)
+        >>> model, loss = adapt(torch.nn.Linear(3, 2), OutputAffine()), torch.nn.functional.cross_entropy
+        >>> task = SupervisedTask(model, loss=loss, metric=mcr(), train=data, search=data)
+        >>> line = loss_line(task, torch.ones(task.dim))
+        >>> len(line["loss"]) == len(line["shares"]), task.ledger.used
+        (True, 0)
+    """
+    # The first rows of data sorted by class would be of one class.
+    every = max(1, len(task.train) // rows)
+    part = task.train.rows(torch.arange(0, len(task.train), every))
+    inputs, targets = on_model(task.model, part.inputs), on_model(task.model, part.targets)
+    with torch.no_grad():
+        outputs = [task.model.outputs((share * phi)[None], inputs)[0] for share in SHARES]
+        losses = [float(task.loss_function(each, targets)) for each in outputs]
+    return {"shares": list(SHARES), "loss": losses}

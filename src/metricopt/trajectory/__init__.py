@@ -1,1 +1,0 @@
-"""Finetuning paths: collected with a few metric observations each, then labelled at every step."""
