@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from metricopt import adapters, data, losses, metrics
-    from metricopt.acceptance.bootstrap import Comparison
+    from metricopt.acceptance.comparison import Comparison
     from metricopt.adapters import (
         Biases,
         ConditionalNorm,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 __version__ = "0.2.0.dev0"
 
 _HOMES = {
-    "metricopt.acceptance.bootstrap": ("Comparison",),
+    "metricopt.acceptance.comparison": ("Comparison",),
     "metricopt.adapters": (
         *("Biases", "ConditionalNorm", "DynamicBias", "FiLM", "LastLayer", "OutputAffine"),
         *("adapt", "merge", "remove"),

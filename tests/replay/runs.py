@@ -9,6 +9,7 @@ from torch import Tensor
 import metricopt as mo
 from metricopt.api.optimize import adapted
 from metricopt.data.dataset import Examples
+from metricopt.task.oracle import Oracle
 from metricopt.metrics import as_metric
 from metricopt.task.supervised import SupervisedTask
 from metricopt_lab.rivals import BASELINES
@@ -46,11 +47,10 @@ def _rival(name: str) -> Callable[[Problem], tuple[Tensor, list[float]]]:
     def run(problem: Problem) -> tuple[Tensor, list[float]]:
         train, val = Examples(*problem.train), Examples(*problem.val)
         model = adapted(problem.net, None, example=train.inputs[:2], seed=3)
-        task = SupervisedTask(
-            model, loss=problem.loss, metric=as_metric(problem.metric), train=train, search=val, keep=problem.keep
-        )
-        outcome = BASELINES[name].run(task, queries=QUERIES, seed=3)
-        return outcome.phi[None], [query.cost for query in task.ledger.queries]
+        task = SupervisedTask(model, loss=problem.loss, metric=as_metric(problem.metric), train=train, search=val)
+        oracle = Oracle(task, keep=problem.keep)
+        outcome = BASELINES[name].run(oracle, queries=QUERIES, seed=3)
+        return outcome.phi[None], [query.cost for query in oracle.ledger.queries]
 
     return run
 

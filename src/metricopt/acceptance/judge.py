@@ -1,147 +1,282 @@
 """Several phi of one model on data that nothing was chosen on: which is kept, what it changes, what it may break."""
 
 import copy
-from typing import Any
+import hashlib
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, final
 
 import torch
 from torch import Tensor, nn
 
-from metricopt.acceptance.bootstrap import Comparison, Kept, check_kept, climb
 from metricopt.acceptance.changes import label_changes
+from metricopt.acceptance.comparison import Comparison, Kept
+from metricopt.acceptance.evidence import Evidence, Once, bootstrapped, jackknifed
 from metricopt.adapters import AdaptedModel
-from metricopt.adapters.device import examples_on_model, host_outputs
+from metricopt.adapters.graph.cache import PrefixCache
+from metricopt.core.errors import MetricError, MetricFailureWarning
 from metricopt.core.seeding import stream
-from metricopt.data.dataset import Examples
-from metricopt.metrics import Metric
-from metricopt.metrics.constraint import Constraint
+from metricopt.core.tree import Tree
+from metricopt.data.dataset import Data
+from metricopt.metrics import Constraint, Metric
+from metricopt.run.ledger import QueryLedger
+from metricopt.task.answers import on_device, value_of_model, values_on_rows
+
+_SURE = 0.8  # share of the resamples in which one candidate is better than a plainer one
+_ROWS = 4096  # computed at once on a device whose memory is scarce
+RESAMPLES, FOLDS = 500, 8
+"""How often a metric is asked for a decision, about each candidate: a cheap one, and a dear one."""
 
 
-def compare_phi(
-    model: AdaptedModel,
-    metric: Metric,
-    pair: Tensor,
-    examples: Examples,
-    *,
-    resamples: int | None = None,
-    seed: int = 0,
-) -> Comparison:
-    """Two phi (2, dim) of one model on the same examples; 500 resamples, or 50 of a metric that is costly.
+@final
+class Judge:
+    """Decides between phi of one model on held-out data; what a phi predicts there is computed once.
+
+    Args:
+        model: The adapted model.
+        data: Rows that nothing was chosen on.
+        ledger: Counts the calls of the metric and recalls those paid for before; one of its own if None.
+        seed: Of the resamples.
 
     Example:
         >>> from metricopt.adapters import OutputAffine, adapt
+        >>> from metricopt.data.dataset import Examples
         >>> from metricopt.metrics import as_metric
         >>> x = torch.linspace(-1, 1, 100)[:, None]
         >>> data, model = Examples(x, (x[:, 0] > 0).long()), adapt(nn.Linear(1, 1), OutputAffine())
         >>> _ = model.net.weight.data.fill_(1.0), model.net.bias.data.fill_(0.5)
-        >>> pair = torch.tensor([[0.0, 0.0], [0.0, -0.5]])  # as it is, and shifted by -0.5
-        >>> found = compare_phi(model, as_metric("accuracy"), pair, data)
-        >>> found.before, found.after, found.accepted
-        (0.75, 1.0, True)
-    """
-    return _climbed(model, metric, pair, examples, among=1, resamples=resamples, seed=seed)[1]
-
-
-def keep_best(
-    model: AdaptedModel,
-    metric: Metric,
-    rungs: Tensor,
-    examples: Examples,
-    *,
-    among: int = 1,
-    resamples: int | None = None,
-    seed: int = 0,
-) -> tuple[Tensor, Comparison]:
-    """Which of the rungs (k, dim), plainest first, is kept (`climb`), and the original, phi = 0, against it.
-
-    The last one, which is not accepted, if none is.
-
-    Example:
-        >>> from metricopt.adapters import OutputAffine, adapt
-        >>> from metricopt.metrics import as_metric
-        >>> x = torch.linspace(-1, 1, 100)[:, None]
-        >>> data, model = Examples(x, (x[:, 0] > 0).long()), adapt(nn.Linear(1, 1), OutputAffine())
-        >>> _ = model.net.weight.data.fill_(1.0), model.net.bias.data.fill_(0.5)
-        >>> rungs = torch.tensor([[0.0, -0.5], [0.0, -0.6]])  # shifted by -0.5, and by too much
-        >>> keep_best(model, as_metric("accuracy"), rungs, data)[0].tolist()
-        [0.0, -0.5]
-    """
-    phis = torch.cat([torch.zeros_like(rungs[:1]), rungs])
-    kept, comparison = _climbed(model, metric, phis, examples, among=among, resamples=resamples, seed=seed)
-    return phis[kept], comparison
-
-
-def _climbed(
-    model: AdaptedModel,
-    metric: Metric,
-    phis: Tensor,
-    examples: Examples,
-    *,
-    among: int,
-    resamples: int | None,
-    seed: int,
-) -> tuple[int, Comparison]:
-    candidates, examples = _candidates(model, metric, phis, examples)
-    resamples, draw = resamples or resamples_of(metric), stream(seed, "compare")
-    return climb(metric, candidates, examples, among=among, resamples=resamples, generator=draw)
-
-
-def check_phi(model: AdaptedModel, constraint: Constraint, pair: Tensor, examples: Examples, *, seed: int = 0) -> Kept:
-    """A constraint at two phi (2, dim) of one model, the second of which must keep it.
-
-    Example:
-        >>> from metricopt.adapters import OutputAffine, adapt
-        >>> x = torch.linspace(-1, 1, 100)[:, None]
-        >>> data, model = Examples(x, (x[:, 0] > 0).long()), adapt(nn.Linear(1, 1), OutputAffine())
-        >>> _ = model.net.weight.data.fill_(1.0), model.net.bias.data.fill_(0.5)
-        >>> pair = torch.tensor([[0.0, 0.0], [0.0, -0.5]])  # as it is, and shifted by -0.5
-        >>> check_phi(model, Constraint("accuracy", at_least=0.9), pair, data).holds
+        >>> judge, phis = Judge(model, data), torch.tensor([[0.0, -0.5], [0.0, -0.6]])  # shifted by .5, and too far
+        >>> kept, comparison = judge.keep_best(as_metric("accuracy"), phis)
+        >>> kept.tolist(), comparison.before, comparison.after, comparison.accepted
+        ([0.0, -0.5], 0.75, 1.0, True)
+        >>> pair = torch.stack([torch.zeros(2), phis[0]])
+        >>> judge.check(Constraint("accuracy", at_least=0.9), pair).holds
         True
-    """
-    both, examples = _candidates(model, constraint.metric, pair, examples)
-    resamples = resamples_of(constraint.metric)
-    return check_kept(constraint, both, examples, resamples=resamples, generator=stream(seed, "constraint"))
-
-
-def resamples_of(metric: Metric) -> int:
-    """How many resamples a comparison by this metric is worth.
-
-    Example:
-        >>> from metricopt.metrics import as_metric
-        >>> resamples_of(as_metric("f1"))
-        500
-    """
-    return 50 if metric.costly else 500
-
-
-def changes_at(model: AdaptedModel, metric: Metric, pair: Tensor, examples: Examples) -> dict[str, Any]:
-    """Which examples the second of two phi (2, dim) gets right or wrong that the first did not, by class.
-
-    Nothing where outputs are no predictions of classes or the true classes are not known here.
-
-    Example:
-        >>> from metricopt.adapters import OutputAffine, adapt
-        >>> from metricopt.metrics import as_metric
-        >>> x = torch.linspace(-1, 1, 100)[:, None]
-        >>> data, model = Examples(x, (x[:, 0] > 0).long()), adapt(nn.Linear(1, 1), OutputAffine())
-        >>> _ = model.net.weight.data.fill_(1.0), model.net.bias.data.fill_(0.5)
-        >>> pair = torch.tensor([[0.0, 0.0], [0.0, -0.5]])  # as it is, and shifted by -0.5
-        >>> changes_at(model, as_metric("accuracy"), pair, data)["won"]
+        >>> judge.changes(as_metric("accuracy"), pair)["won"]
         [25, 0]
     """
-    if metric.hidden or metric.on in ("model", "embeddings"):
-        return {}
-    before, after = (host_outputs(model, phi[None], examples.inputs)[0] for phi in pair)
-    return label_changes((before, after), examples.targets.cpu())
+
+    def __init__(self, model: AdaptedModel, data: Data, *, ledger: QueryLedger | None = None, seed: int = 0) -> None:
+        self.model = model
+        self.data = data
+        self.ledger = QueryLedger() if ledger is None else ledger
+        self._seed = seed
+        # Through the model itself: what is judged is what the user gets.
+        self._forward = PrefixCache(model, memory=0, probe=data.inputs_at(slice(0, 16)))
+        self._predicted: dict[tuple[bytes, bool], Tree] = {}
+
+    def compare(self, metric: Metric, pair: Tensor, *, resamples: int | None = None) -> Comparison:
+        """The second of two phi (2, dim) against the first."""
+        return self._climbed(metric, pair, among=1, resamples=resamples)[1]
+
+    def keep_best(
+        self, metric: Metric, rungs: Tensor, *, among: int = 1, resamples: int | None = None
+    ) -> tuple[Tensor, Comparison]:
+        """Which of the rungs (k, dim), plainest first, is kept (`climb`), and the original, phi = 0, against it.
+
+        The last one, which is not accepted, if none is.
+        """
+        phis = torch.cat([torch.zeros_like(rungs[:1]), rungs])
+        kept, comparison = self._climbed(metric, phis, among=among, resamples=resamples)
+        return phis[kept], comparison
+
+    def _climbed(self, metric: Metric, phis: Tensor, *, among: int, resamples: int | None) -> tuple[int, Comparison]:
+        candidates = self.predicted(metric, phis)
+        found = gathered(
+            metric,
+            candidates,
+            self.data,
+            resamples=resamples,
+            generator=stream(self._seed, "compare"),
+            once=self._once("decision", metric, phis),
+        )
+        self.ledger.decisions += found.calls
+        return climb(metric, found, examples=len(self.data), among=among)
+
+    def check(self, constraint: Constraint, pair: Tensor) -> Kept:
+        """A constraint at two phi (2, dim), the second of which must keep it."""
+        metric = constraint.metric
+        candidates = self.predicted(metric, pair)
+        once = self._once("constraint", metric, pair)
+        everything = torch.arange(len(self.data))[None]
+        before = float(once("original", lambda: _evaluator(metric, candidates[:1], self.data)(everything)[:, 0]))
+        draw = stream(self._seed, "constraint")
+        found = gathered(metric, candidates[1:], self.data, resamples=None, generator=draw, once=once)
+        self.ledger.checks += found.calls + 1
+        after = float(found.whole[0])
+        tail = 1 - constraint.confidence if constraint.at_most is None else constraint.confidence
+        bound = found.bound(0, tail)
+        holds = constraint.holds(bound) and constraint.holds(after)
+        return Kept(constraint.text, before, after, bound, confidence=constraint.confidence, holds=holds)
+
+    def changes(self, metric: Metric, pair: Tensor) -> dict[str, Any]:
+        """Which examples the second of two phi (2, dim) gets right or wrong that the first did not, by class.
+
+        Nothing where outputs are no predictions of classes or the true classes are not known here.
+        """
+        targets = self.data.truth[0]
+        if metric.hidden or metric.on not in ("labels", "scores", "logits") or not isinstance(targets, Tensor):
+            return {}
+        before, after = self.predicted(metric, pair)
+        return label_changes((before, after), targets.cpu())
+
+    def predicted(self, metric: Metric, phis: Tensor) -> list[Any]:
+        """What the metric is asked about for each phi (k, dim): tensors, whole outputs, or the models themselves."""
+        if metric.on == "model":
+            return [_at(self.model, phi) for phi in phis]
+        return [self._outputs(phi, whole=metric.on == "outputs") for phi in phis]
+
+    def _outputs(self, phi: Tensor, *, whole: bool) -> Tree:
+        key = (phi.numpy().tobytes(), whole)
+        if key not in self._predicted:
+            if whole:
+                self._predicted[key] = self._forward.whole_outputs(phi[None], self.data)[0]
+            else:
+                self._predicted[key] = self._forward.all_outputs(phi[None], self.data, at_once=_ROWS)[0]
+        return self._predicted[key]
+
+    def _once(self, purpose: str, metric: Metric, phis: Tensor) -> Once:
+        about = hashlib.sha256(phis.detach().cpu().numpy().tobytes()).hexdigest()[:16]
+
+        def once(key: str, ask: Callable[[], Tensor]) -> Tensor:
+            found = self.ledger.once(f"{purpose} {metric.name} {about} {key}", ask)
+            assert found is not None
+            return found
+
+        return once
 
 
-def _candidates(
-    model: AdaptedModel, metric: Metric, phis: Tensor, examples: Examples
-) -> tuple[list[Tensor | nn.Module], Examples]:
-    """What the metric is asked about for each phi (k, dim), and the examples where it wants them."""
-    if metric.on == "model":
-        return [_at(model, phi) for phi in phis], examples_on_model(model, examples)
-    outputs: list[Tensor | nn.Module] = [host_outputs(model, phi[None], examples.inputs)[0] for phi in phis]
-    return outputs, examples.with_truth_on_host()
+def compare(
+    metric: Metric,
+    pair: Sequence[Any],
+    data: Data,
+    *,
+    level: float = 0.9,
+    resamples: int | None = None,
+    generator: torch.Generator,
+) -> Comparison:
+    """Original against new predictions on `data`; rows are resampled together, so the test is paired.
+
+    For a metric computed on the model itself, the models instead of their predictions. Accepting when the two-sided
+    interval of `level` 0.9 is above zero is a one-sided test at 5%.
+
+    Example:
+        >>> from metricopt.data.dataset import Examples
+        >>> from metricopt.metrics import mcr
+        >>> truth = torch.arange(200) % 2
+        >>> right, wrong = truth * 2.0 - 1, torch.ones(200)
+        >>> data = Examples(torch.zeros(200, 1), truth)
+        >>> compare(mcr(), (wrong, right), data, generator=torch.Generator().manual_seed(0)).accepted
+        True
+    """
+    found = gathered(metric, pair, data, resamples=resamples, generator=generator)
+    return climb(metric, found, examples=len(data), level=level)[1]
+
+
+def gathered(
+    metric: Metric,
+    candidates: Sequence[Any],
+    data: Data,
+    *,
+    resamples: int | None,
+    generator: torch.Generator,
+    once: Once = lambda _key, ask: ask(),
+) -> Evidence:
+    """Evidence about candidates: a cheap metric's by resampling, a dear one's by leaving out folds."""
+    evaluate = _evaluator(metric, candidates, data)
+    count = len(candidates)
+    if metric.costly and resamples is None:
+        folds = min(FOLDS, len(data))
+        return jackknifed(evaluate, len(data), folds, generator, candidates=count, once=once)
+    return bootstrapped(evaluate, len(data), resamples or RESAMPLES, generator, candidates=count, once=once)
+
+
+def climb(
+    metric: Metric, found: Evidence, *, examples: int, level: float = 0.9, among: int = 1
+) -> tuple[int, Comparison]:
+    """Which of the candidates, plainest first, is kept instead of the original, which is the first of the evidence.
+
+    Each of k has to be better than the original, tested at 1/k of the error that `level` allows, so that all together
+    err no more. Where a plainer one is, the next is kept instead if it is better than that in four of five resamples:
+    to ask for as much again would lose most of what is found beyond a threshold, to ask for nothing would follow luck.
+
+    Args:
+        metric: What they are compared by.
+        found: Values of the original and of one candidate or more on the same choices of rows.
+        examples: Rows that nothing was chosen on.
+        level: Of the two-sided interval of the gain of a single candidate.
+        among: How many candidates there were, if some have been turned down for other reasons.
+
+    Returns:
+        The candidate kept and the original against it; the last one, which is not accepted, if none is kept.
+
+    Example:
+        >>> from metricopt.data.dataset import Examples
+        >>> from metricopt.metrics import mcr
+        >>> truth, draw = torch.arange(400) % 2, torch.Generator().manual_seed(0)
+        >>> right, half, wrong = truth * 2.0 - 1, torch.ones(400), 1 - truth * 2.0
+        >>> data = Examples(torch.zeros(400, 1), truth)
+        >>> evidence = gathered(mcr(), [wrong, half, right], data, resamples=None, generator=draw)
+        >>> climb(mcr(), evidence, examples=400)[0]
+        2
+    """
+    sign = 1.0 if metric.goal == "max" else -1.0
+    candidates = len(found.whole)
+    each = 1 - (1 - level) / max(among, candidates - 1)
+
+    def between(one: int, other: int) -> Comparison:
+        gains = found.gains(one, other, sign=sign)
+        return Comparison(
+            before=float(found.whole[one]),
+            after=float(found.whole[other]),
+            interval=found.interval(one, other, sign=sign, level=each),
+            level=each,
+            confidence=found.confidence(one, other, sign=sign),
+            resamples=gains.numel(),
+            examples=examples,
+        )
+
+    kept = 0
+    for candidate in range(1, candidates):
+        if between(0, candidate).accepted and (not kept or between(kept, candidate).confidence >= _SURE):
+            kept = candidate
+    shown = kept or candidates - 1
+    return shown, between(0, shown)
+
+
+def decision_calls(metric: Metric, candidates: int) -> int:
+    """How often a metric is asked at most to decide between the original and so many candidates.
+
+    Example:
+        >>> from metricopt.metrics import as_metric
+        >>> decision_calls(as_metric("f1"), 1)
+        1002
+    """
+    return (1 + candidates) * ((FOLDS + 1 + 3) if metric.costly else (RESAMPLES + 1))
+
+
+def _evaluator(metric: Metric, candidates: Sequence[Any], data: Data) -> Callable[[Tensor], Tensor]:
+    """A function from rows (choices, n) to values (candidates, choices)."""
+
+    def of_one(candidate: Any, index: Tensor) -> Tensor:
+        if isinstance(candidate, nn.Module):
+            return torch.stack([_value(metric, candidate, data, rows) for rows in index])
+        return values_on_rows(metric, candidate, data.truth, index)
+
+    return lambda index: torch.stack([of_one(candidate, index) for candidate in candidates])
+
+
+def _value(metric: Metric, model: nn.Module, data: Data, index: Tensor) -> Tensor:
+    batch = data.batch(index, seed=0)
+    if isinstance(model, AdaptedModel):
+        batch = on_device(model, batch)
+    try:
+        value = value_of_model(metric, model, batch)
+    except MetricError as error:
+        warnings.warn(str(error), MetricFailureWarning, stacklevel=6)
+        value = math.nan
+    return torch.tensor(value, dtype=torch.float64)
 
 
 def _at(model: AdaptedModel, phi: Tensor) -> AdaptedModel:

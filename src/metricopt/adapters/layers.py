@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from metricopt.core.errors import AdapterError
-from metricopt.core.tree import Inputs, call, tensors_of
+from metricopt.core.tree import Call, Tree, call, described
 
 Kinds = tuple[type[nn.Module], ...]
 
@@ -56,7 +56,7 @@ class Survey:
         return tuple(site for site in self.sites if isinstance(site.module, kinds))
 
 
-def survey(net: nn.Module, example: Inputs | None = None) -> Survey:
+def survey(net: nn.Module, example: Tree = None, *, call: Call = call) -> Survey:
     """The layers of `net`, looked up in its definition or, better, by running it on an example.
 
     Example:
@@ -68,7 +68,7 @@ def survey(net: nn.Module, example: Inputs | None = None) -> Survey:
     # nn.MultiheadAttention reads the weights of its out_proj and never calls it: a hook there would do nothing.
     silent = {id(m.out_proj) for m in modules.values() if isinstance(m, nn.MultiheadAttention)}
     defined = [name for name, m in modules.items() if isinstance(m, EVERY_KIND) and id(m) not in silent]
-    called, output = (defined, None) if example is None else _run(net, example, defined)
+    called, output = (defined, None) if example is None else _run(net, example, defined, call)
     sites = tuple(Site(name, modules[name], *channels_of(modules[name])) for name in called)
     return Survey(sites, tuple(defined), output)
 
@@ -143,7 +143,7 @@ def listing(found: Survey) -> str:
     return ", ".join(shown[:12] + more) or f"none of {_names(EVERY_KIND)}"
 
 
-def _run(net: nn.Module, example: Inputs, defined: list[str]) -> tuple[list[str], object]:
+def _run(net: nn.Module, example: Tree, defined: list[str], call: Call) -> tuple[list[str], object]:
     called: dict[str, None] = {}
     modules = dict(net.named_modules())
 
@@ -154,16 +154,15 @@ def _run(net: nn.Module, example: Inputs, defined: list[str]) -> tuple[list[str]
     try:
         with torch.no_grad():
             output = call(net, example)
-    except (RuntimeError, TypeError, ValueError, IndexError) as error:
-        found = ", ".join(f"{tuple(tensor.shape)} {tensor.dtype} on {tensor.device}" for tensor in tensors_of(example))
+    except Exception as error:
         raise AdapterError(
-            f"the network raised {type(error).__name__} on inputs {found}: {error}; expected an output: pass inputs of "
-            f"the kind it was trained on"
+            f"the network raised {type(error).__name__} on inputs {described(example)}: {error}; expected an output: "
+            f"pass inputs of the kind it was trained on, or say by call= how it is called with them"
         ) from error
     finally:
         for handle in handles:
             handle.remove()
-    return list(called), output.detach() if isinstance(output, Tensor) else output
+    return list(called), output
 
 
 def _unmatched(found: Survey, pattern: str, kinds: Kinds) -> str:

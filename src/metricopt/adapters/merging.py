@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from metricopt.adapters.freezing import Flags
 from metricopt.adapters.spec import Modulation
 from metricopt.core.errors import AdapterError
+from metricopt.core.tree import opened, tensors_of
 
 
 def folded(net: nn.Module, parts: Sequence[tuple[Modulation, Tensor]], flags: Flags) -> nn.Module:
@@ -32,10 +33,15 @@ def folded(net: nn.Module, parts: Sequence[tuple[Modulation, Tensor]], flags: Fl
 
 def check_same(merged: object, adapted: object) -> None:
     """Raise unless two outputs agree up to the rounding of folded weights."""
-    if not (isinstance(merged, Tensor) and isinstance(adapted, Tensor)):
+    pairs = [
+        (one.double(), other.double())
+        for one, other in zip(tensors_of(opened(merged)), tensors_of(opened(adapted)), strict=False)
+        if one.shape == other.shape and one.numel()
+    ]
+    if not pairs:
         return
-    difference = float((merged - adapted).abs().max())
-    size = 1 + float(adapted.abs().max())
+    difference = max(float((one - other).abs().max()) for one, other in pairs)
+    size = 1 + max(float(other.abs().max()) for _, other in pairs)
     if not difference <= 1e-3 * size:
         raise AdapterError(
             f"the merged network's outputs differ from the adapted one's by up to {difference:.3g} on the example; "

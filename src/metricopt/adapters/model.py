@@ -1,7 +1,8 @@
 """A frozen network as a pure function of one vector phi."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any, Self
@@ -16,8 +17,9 @@ from metricopt.adapters.merging import check_same, folded
 from metricopt.adapters.population import Population, check_population
 from metricopt.adapters.spec import Adapter, Hook, Modulation
 from metricopt.core.errors import AdapterError
+from metricopt.core.reading import Read, Reader, reader_of
 from metricopt.core.seeding import stream
-from metricopt.core.tree import Inputs, call, each, placed, tensors_of
+from metricopt.core.tree import Call, Tree, call, described, each, placed, rows, tensors_of
 
 
 class AdaptedModel(nn.Module):
@@ -33,6 +35,8 @@ class AdaptedModel(nn.Module):
         spec: Description of the adapter.
         seed: Seed of the adapter's fixed matrices.
         modulations: The adapter's parts as bound to the network, their fixed matrices as buffers.
+        call: How the network is called with inputs of any structure.
+        reader: Which tensor of its output labels, scores and views are made of; None if there is none.
 
     Example:
         >>> from metricopt.adapters import OutputAffine, adapt
@@ -46,20 +50,30 @@ class AdaptedModel(nn.Module):
     """
 
     def __init__(
-        self, net: nn.Module, spec: Adapter, modulations: list[Modulation], *, seed: int, flags: Flags
+        self,
+        net: nn.Module,
+        spec: Adapter,
+        modulations: list[Modulation],
+        *,
+        seed: int,
+        flags: Flags,
+        call: Call = call,
+        reader: Reader | None = None,
     ) -> None:
         super().__init__()
         device, dtype = placement(net)
         self.net = net
         self.spec = spec
         self.seed = seed
+        self.call = call
+        self.reader = reader
         self.modulations = nn.ModuleList(modulations).to(device, dtype)
         starts = list(accumulate((modulation.dim for modulation in modulations), initial=0))
         self.phi = nn.Parameter(torch.zeros(starts[-1], device=device, dtype=dtype))
         self._slices = [slice(*ends) for ends in pairwise(starts)]
         self._flags = flags
         self._has_attention = any(isinstance(module, nn.MultiheadAttention) for module in net.modules())
-        self._check: Inputs | None = None
+        self._check: Tree = None
         self._vectorises = True
         super().train(False)
 
@@ -87,13 +101,33 @@ class AdaptedModel(nn.Module):
         self.net.eval()
         return self
 
-    def forward(self, *inputs: Tensor) -> Any:
-        """The network's output at the model's own phi."""
-        self._check_device(inputs)
-        return self._at(self.phi, inputs)
+    def forward(self, *inputs: Any, **named: Any) -> Any:
+        """The network's output at the model's own phi, called as the network itself is."""
+        self._check_device((inputs, named))
+        return self._modulated(self.phi, lambda: self.net(*inputs, **named))
 
-    def outputs(self, phi: Tensor, inputs: Inputs, *, paired: bool = False) -> Tensor:
-        """Outputs at each of a population of vectors, (population, n, ...), differentiable in phi.
+    def output(self, phi: Tensor, inputs: Tree, *, call: Call | None = None) -> Tree:
+        """What the network gives at one phi (dim,), whatever its structure, differentiable in phi.
+
+        Args:
+            phi: One vector.
+            inputs: One tensor, a tuple of positional parts, a mapping of named ones, or whatever `call` takes.
+            call: Another way to call the network than the model's own.
+
+        Example:
+            >>> from metricopt.adapters import DynamicBias, adapt
+            >>> model = adapt(nn.Linear(4, 3), DynamicBias(dim=2))
+            >>> model.output(torch.zeros(2), torch.ones(5, 4)).shape
+            torch.Size([5, 3])
+        """
+        self._check_device(inputs)
+        way = self.call if call is None else call
+        return self._modulated(phi.to(self.phi), lambda: way(self.net, inputs))
+
+    def outputs(self, phi: Tensor, inputs: Tree, *, paired: bool = False) -> Tensor:
+        """The tensor that is read from the output at each of a population of vectors, (population, n, ...).
+
+        Differentiable in phi.
 
         Args:
             phi: Vectors, (population, dim).
@@ -144,7 +178,7 @@ class AdaptedModel(nn.Module):
             for handle in handles:
                 handle.remove()
 
-    def merge(self, example: Inputs | None = None) -> nn.Module:
+    def merge(self, example: Tree = None) -> nn.Module:
         """A plain copy of the network that computes by itself what the adapted model computes at its phi.
 
         Same class and same `state_dict` keys, in eval mode, parameters requiring gradients as before adaptation; a
@@ -163,7 +197,7 @@ class AdaptedModel(nn.Module):
         if check is not None:
             check = each(lambda tensor: placed(tensor, self.phi), check)
             with torch.no_grad():
-                check_same(call(net, check), self._at(self.phi, check))
+                check_same(self.call(net, check), self.output(self.phi, check))
         return net
 
     def tensors(self) -> dict[str, Tensor]:
@@ -204,34 +238,50 @@ class AdaptedModel(nn.Module):
             if self._has_attention:
                 torch.backends.mha.set_fastpath_enabled(before)
 
-    def _at(self, phi: Tensor, inputs: Inputs) -> Any:
+    def _modulated(self, phi: Tensor, compute: Callable[[], Tree]) -> Tree:
         with self.modulating(phi) as called:
-            output = call(self.net, inputs)
-        for part, own in self.parts():
+            output = compute()
+        for part, _ in self.parts():
             if part.layers and called.isdisjoint(part.layers):
                 raise AdapterError(
                     f"the network never called {part.layers[0]!r} or any other layer the adapter is bound to, so phi "
                     f"does nothing; name other layers, or give adapt(..., example=) a batch to find those it calls"
                 )
-            output = part.on_output(phi[own], output)
+        return self.finished(phi, output)
+
+    def finished(self, phi: Tensor, output: Tree) -> Tree:
+        """The network's output with what the adapter does to it as a whole, at one phi (dim,)."""
+        for part, own in self.parts():
+            if not part.layers:
+                tensor = part.on_output(phi[own], self.read(output))
+                output = tensor if self.reader is None else self.reader.put(output, tensor)
         return output
 
-    def _tensor_at(self, phi: Tensor, inputs: Inputs) -> Tensor:
-        output = self._at(phi, inputs)
-        if not isinstance(output, Tensor):
-            raise AdapterError(f"the network gave a {type(output).__name__}; expected one tensor: wrap the network")
-        return output
+    def read(self, output: Tree) -> Tensor:
+        """The tensor of an output that labels, scores and views are made of."""
+        tensor = output if self.reader is None else self.reader(output)
+        if not isinstance(tensor, Tensor):
+            raise AdapterError(
+                f"the network gave {described(output)[:200]}, in which no tensor is recognised; expected one: say "
+                f"which by read=, or wrap the network"
+            )
+        return tensor
 
-    def _check_device(self, inputs: Inputs) -> None:
+    def _tensor_at(self, phi: Tensor, inputs: Tree) -> Tensor:
+        return self.read(self.output(phi, inputs))
+
+    def _check_device(self, inputs: Tree) -> None:
         for tensor in tensors_of(inputs):
-            if isinstance(tensor, Tensor) and tensor.device != self.phi.device:
+            if tensor.device != self.phi.device:
                 raise AdapterError(
                     f"the inputs are on {tensor.device}, the network on {self.phi.device}; move either: "
                     f"inputs.to({str(self.phi.device)!r})"
                 )
 
 
-def adapt(net: nn.Module, spec: Adapter, *, seed: int = 0, example: Inputs | None = None) -> AdaptedModel:
+def adapt(
+    net: nn.Module, spec: Adapter, *, seed: int = 0, example: Tree = None, call: Call = call, read: Read = None
+) -> AdaptedModel:
     """`net` frozen, in eval mode, and modulated by one vector phi = 0; `remove` undoes it.
 
     Args:
@@ -241,6 +291,9 @@ def adapt(net: nn.Module, spec: Adapter, *, seed: int = 0, example: Inputs | Non
         example: A batch of inputs. The network is run on it once, to see in which order it calls its layers and how
             many outputs it has, which otherwise is guessed from its definition; `merge` checks itself on a few rows.
             It goes to the network's device by itself.
+        call: How the network is called: `net(x)`, `net(*x)` or `net(**x)`, by what x is.
+        read: Which tensor of its output labels, scores and views are made of: a function, a name or a place; by itself
+            a tensor, `.logits`, `["out"]` and the like, or a tuple's first is recognised.
 
     Example:
         >>> from metricopt.adapters import FiLM, OutputAffine
@@ -257,16 +310,18 @@ def adapt(net: nn.Module, spec: Adapter, *, seed: int = 0, example: Inputs | Non
         example = each(lambda tensor: placed(tensor, like), example)
     flags = freeze(net)
     try:
-        found = survey(net, example)
+        found = survey(net, example, call=call)
+        reader = Reader() if example is None else reader_of(found.output, read)
+        found = replace(found, output=reader(found.output) if reader and example is not None else found.output)
         modulations = [
             part.bind(found, stream(seed, "adapter", index, type(part).__name__))
             for index, part in enumerate(spec.parts)
         ]
-        model = AdaptedModel(net, spec, modulations, seed=seed, flags=flags)
+        model = AdaptedModel(net, spec, modulations, seed=seed, flags=flags, call=call, reader=reader)
     except BaseException:
         release(net, flags)
         raise
-    model._check = None if example is None else each(lambda tensor: tensor[:8].detach().clone(), example)
+    model._check = None if example is None else each(lambda t: t.detach().clone(), rows(example, slice(0, 8)))
     return model
 
 
@@ -283,7 +338,7 @@ def remove(model: AdaptedModel) -> nn.Module:
     return model.net
 
 
-def merge(model: AdaptedModel, example: Inputs | None = None) -> nn.Module:
+def merge(model: AdaptedModel, example: Tree = None) -> nn.Module:
     """The same as `model.merge(example)`.
 
     Example:

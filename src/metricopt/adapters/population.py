@@ -9,9 +9,9 @@ from torch.func import vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from metricopt.core.errors import AdapterError
-from metricopt.core.tree import Inputs, each, tensors_of
+from metricopt.core.tree import Tree, each, tensors_of
 
-At = Callable[[Tensor, Inputs], Tensor]
+At = Callable[[Tensor, Tree], Tensor]
 
 
 @final
@@ -31,7 +31,7 @@ class Population:
         self.vectorises = True
         self._at = at
 
-    def __call__(self, phi: Tensor, inputs: Inputs, *, paired: bool, heavy: bool = False) -> Tensor:
+    def __call__(self, phi: Tensor, inputs: Tree, *, paired: bool, heavy: bool = False) -> Tensor:
         """Outputs at each row of phi, (population, n, ...); `heavy` if one member is work enough for a processor."""
         # For one or two members vmap's own work is more than it saves; for heavy ones it only takes more memory.
         if not self.vectorises or len(phi) <= 2 or heavy:
@@ -40,14 +40,14 @@ class Population:
             return all_at_once(self._at, phi, inputs, paired=paired)
         except AdapterError:
             raise
-        except (RuntimeError, ValueError):
+        except Exception:
             # Data-dependent control flow, .item() and the like; an error of the network itself comes again here.
             result = one_by_one(self._at, phi, inputs, paired=paired)
             self.vectorises = False
             return result
 
 
-def all_at_once(at: At, phi: Tensor, inputs: Inputs, *, paired: bool) -> Tensor:
+def all_at_once(at: At, phi: Tensor, inputs: Tree, *, paired: bool) -> Tensor:
     """`at(phi[i], inputs)` for all i in one batched computation; `inputs[i]` if paired.
 
     Example:
@@ -62,7 +62,7 @@ def all_at_once(at: At, phi: Tensor, inputs: Inputs, *, paired: bool) -> Tensor:
         return vmap(lambda member: at(member, inputs), randomness="different")(phi)
 
 
-def one_by_one(at: At, phi: Tensor, inputs: Inputs, *, paired: bool) -> Tensor:
+def one_by_one(at: At, phi: Tensor, inputs: Tree, *, paired: bool) -> Tensor:
     """The same by a Python loop.
 
     Example:
@@ -74,7 +74,7 @@ def one_by_one(at: At, phi: Tensor, inputs: Inputs, *, paired: bool) -> Tensor:
     return members[0].unsqueeze(0) if len(members) == 1 else torch.stack(members)
 
 
-def check_population(phi: Tensor, inputs: Inputs, *, dim: int, paired: bool) -> None:
+def check_population(phi: Tensor, inputs: Tree, *, dim: int, paired: bool) -> None:
     """Raise unless phi is (population, dim) and, if paired, every input has a first axis of size population."""
     if phi.ndim != 2 or phi.shape[1] != dim or not len(phi):
         raise AdapterError(

@@ -10,7 +10,8 @@ from metricopt.adapters.model import AdaptedModel, adapt
 from metricopt.adapters.spec import adapter_from
 from metricopt.core.errors import FileFormatError, MetricOptError
 from metricopt.core.files import Saved, load, save
-from metricopt.core.tree import Inputs
+from metricopt.core.reading import Read
+from metricopt.core.tree import Call, Tree, call
 
 _VERSION = 1
 
@@ -32,16 +33,20 @@ def save_adapter(model: AdaptedModel, folder: Path | str) -> None:
     save(folder, "adapter", adapter_facts(model), model.tensors(), version=_VERSION)
 
 
-def load_adapter(folder: Path | str, net: nn.Module, *, example: Inputs | None = None) -> AdaptedModel:
+def load_adapter(
+    folder: Path | str, net: nn.Module, *, example: Tree = None, call: Call = call, read: Read = None
+) -> AdaptedModel:
     """A copy of `net` with the adapter and phi that `save_adapter` saved; another network is refused.
 
     Args:
         folder: Where it was saved.
         net: The network it was made for.
         example: A batch of inputs, if the model was adapted with one.
+        call: How the network is called, if not by the usual rule.
+        read: Which tensor of its output is meant, if it was said.
     """
     saved = load(folder, "adapter", version=_VERSION)
-    return restored(net, saved, saved.tensors, example=example)
+    return restored(net, saved, saved.tensors, example=example, call=call, read=read)
 
 
 def adapter_facts(model: AdaptedModel) -> dict[str, Any]:
@@ -56,7 +61,13 @@ def adapter_facts(model: AdaptedModel) -> dict[str, Any]:
 
 
 def restored(
-    net: nn.Module, saved: Saved, tensors: dict[str, Tensor], *, example: Inputs | None = None
+    net: nn.Module,
+    saved: Saved,
+    tensors: dict[str, Tensor],
+    *,
+    example: Tree = None,
+    call: Call = call,
+    read: Read = None,
 ) -> AdaptedModel:
     """The adapted model that facts and tensors describe, on a copy of `net`."""
     adapters, seed = saved.fact("adapters", list), saved.fact("seed", int)
@@ -64,7 +75,7 @@ def restored(
     if any(not isinstance(part, dict) or _too_large(part.get("dim"), size) for part in adapters):
         raise FileFormatError(f"the adapter {str(adapters)[:80]} does not fit a phi of {size} numbers; save it again")
     try:
-        model = adapt(copy.deepcopy(net), adapter_from(adapters), seed=seed, example=example)
+        model = adapt(copy.deepcopy(net), adapter_from(adapters), seed=seed, example=example, call=call, read=read)
         model.load_tensors(tensors)
     except (MetricOptError, TypeError, KeyError, ValueError, RuntimeError, AttributeError) as error:
         raise FileFormatError(f"the saved adapter does not fit this network: {error}") from error

@@ -12,21 +12,25 @@ import torch
 from torch import Tensor, nn
 
 from metricopt import __version__
-from metricopt.acceptance.bootstrap import Kept
-from metricopt.acceptance.judge import changes_at, check_phi, compare_phi, keep_best, resamples_of
+from metricopt.acceptance.comparison import Kept
+from metricopt.acceptance.judge import Judge
 from metricopt.adapters import AdaptedModel, Adapter, DynamicBias, FiLM, OutputAffine, adapt
 from metricopt.adapters.freezing import placement
 from metricopt.adapters.saved import adapter_facts
 from metricopt.api.preflight import check_loss, check_parts, check_plan
 from metricopt.api.result import Result
 from metricopt.core.errors import AdapterError, BudgetError, FileFormatError, MetricFailureWarning
+from metricopt.core.reading import Read
 from metricopt.core.records import Outcome
 from metricopt.core.registry import one_of
 from metricopt.core.seeding import stream
-from metricopt.data.dataset import Examples, Sampling
-from metricopt.data.splits import described, three_sets
-from metricopt.metrics import as_metric
-from metricopt.metrics.constraint import Constraint
+from metricopt.core.tree import Call, Tree
+from metricopt.core.tree import call as default_call
+from metricopt.data.dataset import Data
+from metricopt.data.lazy import Collate
+from metricopt.data.sampling import Sampling
+from metricopt.data.splits import facts_of, three_sets
+from metricopt.metrics import Constraint, as_metric
 from metricopt.paper.stages import PAPER, LearntValue, finetune, learn_value_function
 from metricopt.run.events import NAME, Event, Listener, read_events
 from metricopt.run.journal import open_journal
@@ -35,9 +39,10 @@ from metricopt.search import Recipe, walk
 from metricopt.search.starts import loss_starts
 from metricopt.task.base import Loss
 from metricopt.task.loss_line import loss_line
+from metricopt.task.oracle import Oracle
 from metricopt.task.supervised import SupervisedTask
 
-__all__ = ["Preset", "Result", "adapted", "compare_phi", "optimize", "propose"]
+__all__ = ["Preset", "Result", "adapted", "optimize", "propose"]
 
 Preset = Literal["default", "paper"]
 
@@ -45,10 +50,10 @@ Preset = Literal["default", "paper"]
 def optimize(
     net: nn.Module,
     *,
-    loss: Loss,
     metric: Any,
     train: Any,
     val: Any,
+    loss: Loss | None = None,
     queries: int = 300,
     holdout: Any = None,
     adapter: Adapter | None = None,
@@ -64,17 +69,24 @@ def optimize(
     resume: bool = False,
     watch: Sequence[Listener] = (),
     max_failures: int | None = None,
+    call: Call = default_call,
+    collate: Collate | None = None,
+    read: Read = None,
 ) -> Result:
     """Finetune a small adapter of `net` until `metric` is better, within `queries` metric queries.
 
     Args:
         net: A pre-trained model on any one device, float32 or float64; its weights and buffers stay as they are.
-        loss: `loss(outputs, targets)` giving a scalar, the one it was trained with or another.
         metric: A `Metric`, the name of one, a torchmetrics object or a scikit-learn scorer.
-        train: Data for the loss: (inputs, targets), a Dataset or a DataLoader. Inputs may be on another device than
-            the model; they go there batch by batch, or at once where they, or activations in their place, fit 1 GiB.
+        train: Data for the loss: (inputs, targets), a mapping with labels, a Dataset or a DataLoader. Inputs are a
+            tensor, a tuple (`net(*x)`), a mapping (`net(**x)`) or a list with one item an example; a Dataset is read
+            batch by batch, never whole. They may be on another device than the model; they go there batch by batch, or
+            at once where they, or activations in their place, fit 1 GiB.
         val: Data the metric is queried on. 40% of it is set aside to accept the result unless `holdout` is given.
             Inputs alone do if the metric knows the truth (`hidden`).
+        loss: `loss(output, targets)` giving a scalar, the one it was trained with or another; `output` is whatever the
+            network gives. One whose second argument is called `batch` gets the whole batch. Without a loss, the
+            model's own (`out.loss`) where it gives one, cross-entropy for class targets otherwise.
         queries: How often the metric may be evaluated.
         holdout: Data that accept the result; never queried in the search.
         adapter: What phi modulates; by default FiLM (a dynamic bias in nets without normalisation) and the outputs.
@@ -92,6 +104,10 @@ def optimize(
         watch: Called with each event (metricopt.run.events) as it happens.
         max_failures: Failed queries after which the search stops and what was found so far is judged; by default 20%
             of the queries, and at least 10.
+        call: `call(net, inputs)`, where the network is not called as `net(x)`, `net(*x)` or `net(**x)`.
+        collate: Makes a batch of a list of rows of a Dataset; a DataLoader brings its own.
+        read: Which tensor of the output labels, scores and views are made of: a name, a place or a function. By itself
+            a tensor, `.logits`, `["out"]` and the like, or a tuple's first is found.
 
     Example:
         >>> from sklearn.metrics import f1_score
@@ -106,44 +122,44 @@ def optimize(
         >>> result.accepted, result.ledger.used
         (True, 40)
     """
-    began, metric = time.perf_counter(), as_metric(metric)
-    check_plan(queries, recipe, max_failures)
-    check_parts(net, adapter, loss, keep)
+    began = time.perf_counter()
+    metric = as_metric(metric)
     one_of(preset, get_args(Preset), what="preset")
+    check_plan(queries, recipe, max_failures, preset=preset)
+    check_parts(net, adapter, loss, keep)
     if resume and run_dir is None:
         raise FileFormatError("resume is True without a run_dir; expected the folder of a run: pass it as run_dir")
-    sets = three_sets(train, val, holdout, seed=seed, hidden=metric.hidden, dtype=placement(net)[1])
-    ledger = QueryLedger() if ledger is None else ledger
-    ledger.budget = queries
-    ledger.max_failures = max(10, queries // 5) if max_failures is None else max_failures
+    dtype = placement(net)[1]
+    sets = three_sets(train, val, holdout, seed=seed, hidden=metric.hidden, dtype=dtype, collate=collate)
+    example = sets["train"].inputs_at(slice(0, 2))
     task = SupervisedTask(
-        adapted(net, adapter, example=sets["train"].inputs[:2], seed=seed),
+        adapted(net, adapter, example=example, seed=seed, call=call, read=read),
         loss=loss,
         metric=metric,
         train=sets["train"],
         search=sets["val"],
-        ledger=ledger,
         batch_size=batch_size,
         sampling=sampling,
         labels_visible=learn_from_val and not metric.hidden,
-        keep=keep,
     )
     check_loss(task)
+    oracle = Oracle(task, _granted(ledger, queries, max_failures), keep=keep)
     recipe = Recipe() if recipe is None else recipe
     settings = {
         "queries": queries,
         "seed": seed,
         "preset": preset,
         "recipe": asdict(recipe),
-        "max_failures": ledger.max_failures,
+        "max_failures": oracle.ledger.max_failures,
     }
-    folder = None if run_dir is None else Path(run_dir)
+    folder = None if run_dir is None else Path(run_dir).absolute()
     heard: list[Event] = []
     listeners = (*watch, heard.append)
-    with open_journal(folder, _start(task, settings, sets), resume=resume, listeners=listeners) as ledger.journal:
+    ledger = oracle.ledger
+    with open_journal(folder, _start(oracle, settings, sets), resume=resume, listeners=listeners) as ledger.journal:
         try:
-            outcome, correlation = propose(task, queries=queries, preset=preset, recipe=recipe, seed=seed)
-            result = _judged(task, sets["holdout"], outcome, correlation, seed=seed, began=began)
+            outcome, correlation = propose(oracle, queries=queries, preset=preset, recipe=recipe, seed=seed)
+            result = _judged(oracle, sets["holdout"], outcome, correlation, seed=seed, began=began)
             if folder is not None:
                 result.save(folder)
         finally:
@@ -151,40 +167,57 @@ def optimize(
     return replace(result, events=tuple(heard if folder is None else read_events(folder / NAME)))
 
 
-def _start(task: SupervisedTask, settings: Event, sets: dict[str, Examples]) -> Event:
+def _granted(ledger: QueryLedger | None, queries: int, max_failures: int | None) -> QueryLedger:
+    """A ledger with room for the queries; the user's own, whose grant stays what it is."""
+    ledger = QueryLedger() if ledger is None else ledger
+    if ledger.budget is None:
+        ledger.budget = ledger.used + queries
+    if ledger.remaining < queries:
+        raise BudgetError(
+            f"the ledger grants {ledger.remaining} more metric queries, but queries is {queries}; expected as many: "
+            f"grant more, or ask for fewer"
+        )
+    ledger.max_failures = max(10, queries // 5) if max_failures is None else max_failures
+    return ledger
+
+
+def _start(oracle: Oracle, settings: Event, sets: dict[str, Data]) -> Event:
     """What a run is determined by; one that differs in any of it is another run."""
+    task = _supervised(oracle)
     metric = task.metric
     return {
         "settings": {
             **settings,
-            "loss": getattr(task.loss_function, "__name__", type(task.loss_function).__name__),
+            "loss": task.loss_rule.name,
             "sampling": task.sampling,
             "batch_size": task.batch_size,
             "learn_from_val": task.labels_visible,
         },
         "metric": {"name": metric.name, "goal": metric.goal, "on": metric.on, "bounds": list(metric.bounds)},
-        "constraints": [{"text": each.text, "confidence": each.confidence} for each in task.keep],
+        "constraints": [{"text": each.text, "confidence": each.confidence} for each in oracle.keep],
         "model": {**adapter_facts(task.model), "dim": task.dim},
-        "data": described(sets),
+        "data": facts_of(sets),
         "versions": {"metricopt": __version__, "torch": torch.__version__},
     }
 
 
-def _judged(
-    task: SupervisedTask, held_out: Examples, outcome: Outcome, correlation: float, *, seed: int, began: float
-) -> Result:
+def _judged(oracle: Oracle, held_out: Data, outcome: Outcome, correlation: float, *, seed: int, began: float) -> Result:
     """What was found on data that were never queried, and the model that follows from it."""
-    model, ledger, rungs = task.model, task.ledger, outcome.rungs()
-    checks = [_checked(task, rung, held_out, seed=seed) for rung in rungs]
+    task = _supervised(oracle)
+    model = task.model
+    ledger = oracle.ledger
+    judge = Judge(model, held_out, ledger=ledger, seed=seed)
+    rungs = outcome.rungs()
+    checks = [_checked(judge, oracle.keep, rung) for rung in rungs]
     # If none keeps every constraint, the last one is turned down for that.
     keeping = [n for n, kept in enumerate(checks) if all(each.holds for each in kept)] or [len(rungs) - 1]
-    proposal, comparison = keep_best(model, task.metric, rungs[keeping], held_out, among=len(rungs), seed=seed)
+    proposal, comparison = judge.keep_best(task.metric, rungs[keeping], among=len(rungs))
     kept = next(checks[n] for n in keeping if torch.equal(rungs[n], proposal))
     pair = torch.stack([torch.zeros_like(proposal), proposal])
-    ledger.resamples += (1 + len(keeping)) * (resamples_of(task.metric) + 1)
     stopped = ledger.stopped
     if stopped:
         warnings.warn(f"the search ended early: {stopped}", MetricFailureWarning, stacklevel=3)
+    line = loss_line(task, proposal)
     result = Result(
         model=model,
         metric=task.metric,
@@ -200,46 +233,51 @@ def _judged(
     model.phi.data.copy_(pair[int(result.accepted)])
     constraints = [asdict(each) for each in kept]
     accepted = {**asdict(comparison), "accepted": result.accepted, "constraints": constraints}
-    ledger.note("accepted", {**accepted, "changes": changes_at(model, task.metric, pair, held_out)})
-    ledger.note("landscape", loss_line(task, proposal))
+    ledger.note("accepted", {**accepted, "changes": judge.changes(task.metric, pair)})
+    ledger.note("landscape", line)
     ledger.note("result", {**result.to_dict(), "proposal": proposal, "phi": model.phi})
     return result
 
 
-def _checked(task: SupervisedTask, phi: Tensor, held_out: Examples, *, seed: int) -> tuple[Kept, ...]:
+def _checked(judge: Judge, keep: Sequence[Constraint], phi: Tensor) -> tuple[Kept, ...]:
     """The constraints at one phi (dim,) on the held-out data."""
     pair = torch.stack([torch.zeros_like(phi), phi])
-    task.ledger.checks += sum(resamples_of(constraint.metric) + 2 for constraint in task.keep)
-    return tuple(check_phi(task.model, constraint, pair, held_out, seed=seed) for constraint in task.keep)
+    return tuple(judge.check(constraint, pair) for constraint in keep)
+
+
+def _supervised(oracle: Oracle) -> SupervisedTask:
+    assert isinstance(oracle.task, SupervisedTask)
+    return oracle.task
 
 
 def propose(
-    task: SupervisedTask, *, queries: int, preset: Preset = "default", recipe: Recipe | None = None, seed: int = 0
+    oracle: Oracle, *, queries: int, preset: Preset = "default", recipe: Recipe | None = None, seed: int = 0
 ) -> tuple[Outcome, float]:
     """The search alone: a proposal and the rank correlation of the value function with unseen observations.
 
     Example:
-        >>> from metricopt.losses import cross_entropy
+        >>> from metricopt.data.dataset import Examples
         >>> from metricopt.metrics import mcr
         >>> x = torch.randn(200, 2, generator=torch.Generator().manual_seed(0))
         >>> data = Examples(x, (x[:, 0] > 0.5).long())
         >>> model = adapt(nn.Linear(2, 1), OutputAffine())
-        >>> task = SupervisedTask(model, loss=cross_entropy, metric=mcr(), train=data, search=data)
-        >>> outcome, correlation = propose(task, queries=20, recipe=Recipe(start_steps=20))
-        >>> outcome.phi.shape, task.ledger.used
+        >>> oracle = Oracle(SupervisedTask(model, metric=mcr(), train=data, search=data))
+        >>> outcome, correlation = propose(oracle, queries=20, recipe=Recipe(start_steps=20))
+        >>> outcome.phi.shape, oracle.ledger.used
         (torch.Size([2]), 20)
     """
     if preset == "paper":
-        return _paper(task, queries=queries, seed=seed)
+        return _paper(oracle, queries=queries, seed=seed)
     recipe = Recipe() if recipe is None else recipe
-    starts = torch.zeros(0, task.dim)
+    starts = torch.zeros(0, oracle.dim)
     if recipe.starts:
-        starts = loss_starts(task, steps=recipe.start_steps, lr=recipe.start_lr, generator=stream(seed, "starts"))
-    found = walk(task, queries=queries, seed=seed, starts=starts, recipe=recipe)
+        generator = stream(seed, "starts")
+        starts = loss_starts(oracle.probe, steps=recipe.start_steps, lr=recipe.start_lr, generator=generator)
+    found = walk(oracle, queries=queries, seed=seed, starts=starts, recipe=recipe)
     return found.outcome, found.rank_correlation
 
 
-def _paper(task: SupervisedTask, *, queries: int, seed: int) -> tuple[Outcome, float]:
+def _paper(oracle: Oracle, *, queries: int, seed: int) -> tuple[Outcome, float]:
     """Trajectories, value function, guided finetuning: the original and the end of the path are queried last."""
     least = PAPER.least_queries + 2
     if queries < least:
@@ -248,15 +286,18 @@ def _paper(task: SupervisedTask, *, queries: int, seed: int) -> tuple[Outcome, f
             f"{PAPER.least_queries // PAPER.queries_a_task} trajectories of {PAPER.queries_a_task} observations and "
             f"2 at the end: grant more, or use the default preset"
         )
-    learnt: LearntValue = learn_value_function(task, queries=queries - 2, seed=seed, stages=PAPER)
-    phi = finetune(task, learnt.value, seed=seed, stages=PAPER).phi
-    task.stage = "finetuned"
-    task.observe(torch.stack([torch.zeros_like(phi), phi]))
-    return Outcome(phi, ((task.ledger.used, phi),)), learnt.health.rank_correlation
+    learnt: LearntValue = learn_value_function(oracle, queries=queries - 2, seed=seed, stages=PAPER)
+    phi = finetune(oracle.task, learnt.value, seed=seed, stages=PAPER).phi
+    oracle.observe(torch.stack([torch.zeros_like(phi), phi]), stage="finetuned")
+    return Outcome(phi, ((oracle.ledger.used, phi),)), learnt.health.rank_correlation
 
 
-def adapted(net: nn.Module, adapter: Adapter | None, *, example: Tensor, seed: int) -> AdaptedModel:
+def adapted(
+    net: nn.Module, adapter: Adapter | None, *, example: Tree, seed: int, call: Call = default_call, read: Read = None
+) -> AdaptedModel:
     """A copy of `net` with an adapter; without one named, FiLM where it finds a layer, else a dynamic bias.
+
+    Both with an affine of the outputs, where the network's output has a tensor that can be told to be that.
 
     Example:
         >>> net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
@@ -266,8 +307,12 @@ def adapted(net: nn.Module, adapter: Adapter | None, *, example: Tensor, seed: i
     """
     net = copy.deepcopy(net)
     if adapter is not None:
-        return adapt(net, adapter, seed=seed, example=example)
-    try:
-        return adapt(net, FiLM(dim=32) + OutputAffine(), seed=seed, example=example)
-    except AdapterError:
-        return adapt(net, DynamicBias(dim=16) + OutputAffine(), seed=seed, example=example)
+        return adapt(net, adapter, seed=seed, example=example, call=call, read=read)
+    film, bias, affine = FiLM(dim=32), DynamicBias(dim=16), OutputAffine()
+    refusals = []
+    for choice in (film + affine, bias + affine, film, bias):
+        try:
+            return adapt(net, choice, seed=seed, example=example, call=call, read=read)
+        except AdapterError as error:
+            refusals.append(error)
+    raise refusals[0]

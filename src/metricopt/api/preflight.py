@@ -10,12 +10,14 @@ from metricopt.adapters import Adapter
 from metricopt.adapters.device import on_model
 from metricopt.adapters.freezing import placement
 from metricopt.core.errors import AdapterError, BudgetError, DataError, MetricError
+from metricopt.core.tree import Tree, described, row_count
+from metricopt.data.dataset import Batch
 from metricopt.metrics.constraint import Constraint
 from metricopt.search import Recipe
 from metricopt.task.supervised import SupervisedTask
 
 
-def check_plan(queries: Any, recipe: Any, max_failures: Any) -> None:
+def check_plan(queries: Any, recipe: Any, max_failures: Any, *, preset: str = "default") -> None:
     """Raises unless the numbers of queries and of failures make sense and the recipe is one.
 
     Example:
@@ -32,6 +34,11 @@ def check_plan(queries: Any, recipe: Any, max_failures: Any) -> None:
         )
     if recipe is not None and not isinstance(recipe, Recipe):
         raise TypeError(f"recipe is {recipe!r}; expected a Recipe: pass metricopt.Recipe(...) with what shall differ")
+    if recipe is not None and preset != "default":
+        raise TypeError(
+            f"a recipe was given with preset={preset!r}, which has settings of its own; expected one of the two: leave "
+            f"out either"
+        )
 
 
 def check_parts(net: Any, adapter: Any, loss: Any, keep: Any) -> None:
@@ -53,7 +60,7 @@ def check_parts(net: Any, adapter: Any, loss: Any, keep: Any) -> None:
         )
     if adapter is not None and not isinstance(adapter, Adapter):
         raise AdapterError(f"adapter is {adapter!r}; expected an Adapter: pass one such as metricopt.FiLM(dim=32)")
-    if not callable(loss):
+    if loss is not None and not callable(loss):
         raise TypeError(f"loss is {loss!r}; expected a function loss(outputs, targets): metricopt.losses has some")
     if not isinstance(keep, tuple | list) or not all(isinstance(each, Constraint) for each in keep):
         raise MetricError(
@@ -75,34 +82,46 @@ def check_loss(task: SupervisedTask) -> None:
         ...
         metricopt.core.errors.DataError: the loss of 40 training rows is shape (40, 2); expected a tensor with one ...
     """
-    step = -(-len(task.train) // task.batch_size)
-    inputs, targets = (on_model(task.model, part[::step]) for part in (task.train.inputs, task.train.targets))
+    batch = task.train.batch(_spread_rows(task), seed=0)
+    batch = Batch(*(on_model(task.model, part) for part in batch))
     with torch.no_grad():
-        outputs = task.model.outputs(torch.zeros(1, task.dim), inputs)[0]
+        output = task.model.output(torch.zeros(task.dim), task.loss_rule.inputs(batch))
+    count = row_count(batch.inputs)
+    if task.model.reader is not None:
+        _check_finite(task.model.read(output))
+    value = _loss_of(task, output, batch)
+    if not isinstance(value, Tensor) or value.numel() != 1 or not bool(torch.isfinite(value)):
+        found = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) and value.numel() != 1 else repr(value)
+        raise DataError(
+            f"the loss of {count} training rows is {found}; expected a tensor with one finite number: "
+            f"average over the rows and check the targets"
+        )
+
+
+def _spread_rows(task: SupervisedTask) -> Tensor:
+    """As many rows as a mini-batch has, evenly spread: the first ones of sorted data would be of one class."""
+    step = -(-len(task.train) // task.batch_size)
+    return torch.arange(0, len(task.train), step)
+
+
+def _check_finite(outputs: Tensor) -> None:
     broken = ~(outputs.reshape(len(outputs), -1).amax(1) < torch.inf)  # as for metrics: -inf rules a class out
     if bool(broken.any()):
         raise DataError(
             f"the network gives NaN or infinite outputs for {int(broken.sum())} of {len(outputs)} training rows; "
             f"expected finite ones: check its weights and the scale of the inputs"
         )
-    value = _loss_of(task, outputs, targets)
-    if not isinstance(value, Tensor) or value.numel() != 1 or not bool(torch.isfinite(value)):
-        found = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) and value.numel() != 1 else repr(value)
-        raise DataError(
-            f"the loss of {len(outputs)} training rows is {found}; expected a tensor with one finite number: "
-            f"average over the rows and check the targets"
-        )
 
 
-def _loss_of(task: SupervisedTask, outputs: Tensor, targets: Tensor) -> Any:
+def _loss_of(task: SupervisedTask, output: Tree, batch: Batch) -> Any:
     try:
-        return task.loss_function(outputs, targets)
+        return task.loss_rule.value(output, batch)
     except DataError:
         raise
     except Exception as error:
         raise DataError(
-            f"the loss raised {type(error).__name__} for outputs {tuple(outputs.shape)} and targets "
-            f"{tuple(targets.shape)} of {targets.dtype}: {error}; expected one number: pass targets or a loss that fit"
+            f"the loss raised {type(error).__name__} for outputs {described(output)} and targets "
+            f"{described(batch.targets)}: {error}; expected one number: pass targets or a loss that fit"
         ) from error
 
 

@@ -8,14 +8,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from metricopt.acceptance.bootstrap import Comparison, Kept
-from metricopt.acceptance.judge import compare_phi
+from metricopt.acceptance.comparison import Comparison, Kept
+from metricopt.acceptance.judge import Judge
 from metricopt.adapters import AdaptedModel
 from metricopt.adapters.saved import adapter_facts, restored
 from metricopt.core.errors import FileFormatError
 from metricopt.core.files import Saved, load, save
 from metricopt.core.records import Outcome
-from metricopt.data.dataset import as_examples
+from metricopt.data.dataset import Examples
+from metricopt.data.given import as_data
 from metricopt.metrics import Metric, as_metric
 from metricopt.run.events import Event
 from metricopt.run.ledger import Query, QueryLedger
@@ -81,10 +82,11 @@ class Result:
 
     def evaluate(self, data: Any, *, resamples: int | None = None, seed: int = 0) -> Comparison:
         """Original against result on test data, once, to report."""
-        examples = as_examples(data, name="test data", dtype=self.model.phi.dtype)
+        given = as_data(data, name="test data", dtype=self.model.phi.dtype)
+        given = given.with_truth_on_host() if isinstance(given, Examples) else given
         phi = self.model.phi.detach().cpu()
         pair = torch.stack([torch.zeros_like(phi), phi])
-        return compare_phi(self.model, self.metric, pair, examples, resamples=resamples, seed=seed)
+        return Judge(self.model, given, seed=seed).compare(self.metric, pair, resamples=resamples)
 
     def report(self, path: Path | str) -> Path:
         """Write one self-contained HTML page about the run; a result that was loaded has no phi of its queries."""
@@ -121,6 +123,8 @@ class Result:
             "failed_queries": self.ledger.failures,
             "resamples": self.ledger.resamples,
             "constraint_checks": self.ledger.checks,
+            "decision_calls": self.ledger.decisions,
+            "calls": self.ledger.calls,
             "rank_correlation": self.rank_correlation,
             "stopped": self.stopped,
             "seconds": self.seconds,
@@ -215,6 +219,8 @@ def _facts(result: Result) -> dict[str, Any]:
             "budget": ledger.budget,
             "used": ledger.used,
             "resamples": ledger.resamples,
+            "checks": ledger.checks,
+            "decisions": ledger.decisions,
             "queries": [asdict(query) for query in ledger.queries],
         },
         "seconds": result.seconds,
@@ -237,6 +243,8 @@ def _ledger(facts: dict[str, Any]) -> QueryLedger:
     ledger = QueryLedger(budget=facts["budget"], resamples=int(facts["resamples"]))
     ledger.charge(int(facts["used"]), stage="loaded")
     ledger.restore([_record(Query, {**each, "kept": tuple(each["kept"])}) for each in facts["queries"]])
+    ledger.checks = int(facts["checks"])
+    ledger.decisions = int(facts["decisions"])
     return ledger
 
 

@@ -1,228 +1,185 @@
-"""What users hand in as data, turned once into checked tensors."""
+"""A data set: a length, rows by index as batches of any structure, and the truth of all rows in order."""
 
-from collections.abc import Iterator, Sequence
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
 
 from metricopt.core.errors import DataError
+from metricopt.core.tree import Tree, check_rows, described, each, paths, row_count, rows
 
-Sampling = Literal["plain", "balanced"]
-Kind = tuple["Examples", Sampling, int]
-"""Data, how its rows are drawn, and of every how many of them."""
+BATCH = 256
+"""Rows that are read at once where nobody says how many."""
 
 
-@dataclass(frozen=True)
-class Examples:
-    """Inputs with their targets and, where a metric needs them, group codes; one row an example.
+class Batch(NamedTuple):
+    """Some rows: inputs, targets and group codes, each a tree with one row an example.
 
     Example:
-        >>> Examples(torch.zeros(4, 2), torch.tensor([0, 1, 0, 1])).rows(torch.tensor([1, 3])).targets
-        tensor([1, 1])
+        >>> Batch(torch.zeros(2, 3), torch.tensor([0, 1])).groups is None
+        True
     """
 
-    inputs: Tensor
-    targets: Tensor
+    inputs: Tree
+    targets: Tree
     groups: Tensor | None = None
 
-    def __post_init__(self) -> None:
-        if self.inputs.dim() == 0:
-            raise DataError(f"inputs are the single number {self.inputs.item()}; expected one row an example")
-        for name, tensor in (("targets", self.targets), ("groups", self.groups)):
-            if tensor is not None and (tensor.dim() == 0 or len(tensor) != len(self.inputs)):
-                raise DataError(
-                    f"{name} have shape {tuple(tensor.shape)} for {len(self.inputs)} inputs; expected one row an input"
-                )
-        if len(self.inputs) == 0:
-            raise DataError("there are no examples; expected at least one row")
 
-    def __len__(self) -> int:
-        return len(self.inputs)
+class Data(ABC):
+    """What the method needs to know of a data set; `Examples` holds it in memory, `LazyExamples` reads it as it goes.
+
+    Attributes:
+        label_key: Under which name the network takes targets beside its inputs, to give a loss of its own.
+        batch_size: How many rows are read at once.
+    """
+
+    label_key: str | None = None
+    batch_size: int = BATCH
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def batch(self, index: Tensor, *, seed: int | None = None) -> Batch:
+        """Rows by number (k,), in that order; `seed` fixes what is random about reading them, such as augmentation."""
+
+    @abstractmethod
+    def inputs_at(self, which: slice) -> Tree:
+        """Inputs of a stretch of rows."""
+
+    @abstractmethod
+    def rows(self, index: Tensor) -> "Data":
+        """The same for some of the rows, in the order of `index`."""
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """A short hash of the contents, to recognise them by."""
+
+    @property
+    @abstractmethod
+    def truth(self) -> tuple[Tree, Tensor | None]:
+        """Targets and groups of all rows, in order, in the processor's memory."""
+
+    @property
+    @abstractmethod
+    def classes(self) -> Tensor | None:
+        """One class number an example, (n,), where there is such a thing and it can be known without reading inputs."""
 
     @property
     def has_classes(self) -> bool:
         """Whether targets are one class number an example."""
-        return not self.targets.is_floating_point() and self.targets.dim() == 1
+        return self.classes is not None
+
+    def stretches(self, size: int) -> Iterator[slice]:
+        """All rows in stretches of so many.
+
+        Example:
+            >>> list(Examples(torch.zeros(5, 1), torch.zeros(5)).stretches(2))
+            [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+        """
+        return (slice(start, min(start + size, len(self))) for start in range(0, len(self), size))
+
+
+@dataclass(frozen=True)
+class Examples(Data):
+    """Inputs with their targets and, where a metric needs them, group codes, in memory; one row an example.
+
+    Each is a tensor or a tree of tensors and lists. One tensor each is the fast path.
+
+    Example:
+        >>> Examples(torch.zeros(4, 2), torch.tensor([0, 1, 0, 1])).rows(torch.tensor([1, 3])).targets
+        tensor([1, 1])
+        >>> Examples({"a": torch.zeros(2, 3), "b": ["x", "y"]}, torch.zeros(2)).batch(torch.tensor([1])).inputs["b"]
+        ['y']
+    """
+
+    inputs: Any
+    targets: Any
+    groups: Tensor | None = None
+    label_key: str | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.inputs, Tensor) and self.inputs.dim() == 0:
+            raise DataError(f"inputs are the single number {self.inputs.item()}; expected one row an example")
+        count = row_count(self.inputs)
+        if count is None:
+            raise DataError(f"inputs are {described(self.inputs)}; expected the same number of rows in every part")
+        if count == 0:
+            raise DataError("there are no examples; expected at least one row")
+        for name, part in (("targets", self.targets), ("groups", self.groups)):
+            if part is not None:
+                check_rows(part, count, what=name)
+
+    def __len__(self) -> int:
+        return row_count(self.inputs) or 0
+
+    @property
+    def simple(self) -> bool:
+        """Whether inputs and targets are one tensor each: the fast path."""
+        return isinstance(self.inputs, Tensor) and isinstance(self.targets, Tensor)
+
+    @property
+    def classes(self) -> Tensor | None:
+        """The targets, if they are one class number an example."""
+        targets = self.targets
+        whole = isinstance(targets, Tensor) and not targets.is_floating_point() and targets.dim() == 1
+        return targets if whole else None
+
+    @property
+    def truth(self) -> tuple[Tree, Tensor | None]:
+        """Targets and groups."""
+        return self.targets, self.groups
+
+    def batch(self, index: Tensor, *, seed: int | None = None) -> Batch:  # noqa: ARG002
+        """Rows by number."""
+        groups = None if self.groups is None else rows(self.groups, index)
+        return Batch(rows(self.inputs, index), rows(self.targets, index), groups)
+
+    def inputs_at(self, which: slice) -> Tree:
+        """Inputs of a stretch of rows."""
+        return rows(self.inputs, which)
 
     def rows(self, index: Tensor) -> "Examples":
         """The same for some of the rows, in the order of `index`."""
-        return Examples(self.inputs[index], self.targets[index], None if self.groups is None else self.groups[index])
+        return Examples(*self.batch(index), self.label_key)
 
     def with_truth_on_host(self) -> "Examples":
         """The same with targets and groups in the processor's memory, where metrics are computed; inputs stay."""
+        targets = each(lambda tensor: tensor.cpu(), self.targets)
         groups = None if self.groups is None else self.groups.cpu()
-        if self.targets.device.type == "cpu" and groups is self.groups:
+        if targets is self.targets and groups is self.groups:
             return self
-        return Examples(self.inputs, self.targets.cpu(), groups)
+        return Examples(self.inputs, targets, groups, self.label_key)
 
     def to(self, device: torch.device) -> "Examples":
         """The same on another device."""
-        groups = None if self.groups is None else self.groups.to(device)
-        return Examples(self.inputs.to(device), self.targets.to(device), groups)
-
-
-def as_examples(data: Any, *, name: str = "data", dtype: torch.dtype = torch.float32) -> Examples:
-    """Examples from (inputs, targets[, groups]), a Dataset or a DataLoader of such pairs.
-
-    Inputs stay on the device they are on; numbers of type float64 become `dtype`, that of the network.
-
-    Example:
-        >>> len(as_examples((np.zeros((3, 2), np.float32), [0, 1, 1])))
-        3
-    """
-    if isinstance(data, Examples):
-        return data
-    if isinstance(data, DataLoader):
-        return _stacked(list(data), name, torch.cat, dtype)
-    if isinstance(data, Dataset):
-        return _stacked([data[i] for i in range(len(data))], name, torch.stack, dtype)  # pyright: ignore[reportArgumentType]
-    if isinstance(data, tuple | list) and len(data) in (2, 3):
-        return _named([_tensor(part, name, dtype) for part in data], name)
-    raise DataError(
-        f"{name} is a {type(data).__name__}; expected (inputs, targets), (inputs, targets, groups), "
-        f"a torch Dataset or a DataLoader"
-    )
-
-
-def as_hidden(data: Any, *, name: str = "data", first: int = 0, dtype: torch.dtype = torch.float32) -> Examples:
-    """Examples whose truth is known elsewhere only: inputs alone, or with targets, which become row numbers.
-
-    Example:
-        >>> as_hidden(torch.zeros(3, 2), first=10).targets
-        tensor([10, 11, 12])
-    """
-    if isinstance(data, Tensor | np.ndarray):
-        inputs, groups = _tensor(data, name, dtype), None
-    else:
-        examples = as_examples(data, name=name, dtype=dtype)
-        inputs, groups = examples.inputs, examples.groups
-    return Examples(inputs, torch.arange(first, first + len(inputs)), groups)
-
-
-def check_classes(train: Examples, other: Examples, *, name: str) -> None:
-    """Raises DataError if a class of the training data is missing from other data, called `name` in the sentence.
-
-    It would silently drop out of every per-class metric. Of more than 1000 classes some may well be missing.
-
-    Example:
-        >>> train = Examples(torch.zeros(2, 1), torch.tensor([0, 1]))
-        >>> check_classes(train, train.rows(torch.tensor([0])), name="val")
-        Traceback (most recent call last):
-        ...
-        metricopt.core.errors.DataError: class 1 of the training data is missing from val (1 rows); expected ...
-    """
-    if not train.has_classes:
-        return
-    known, present = set(torch.unique(train.targets).tolist()), set(torch.unique(other.targets).tolist())
-    if len(known) <= 1000 and known - present:
-        raise DataError(
-            f"class {sorted(known - present)[0]} of the training data is missing from {name} ({len(other)} rows); "
-            f"expected every class: split with stratification or use more rows"
+        inputs, targets, groups = (
+            each(lambda tensor: tensor.to(device), part) for part in (self.inputs, self.targets, self.groups)
         )
+        return Examples(inputs, targets, groups, self.label_key)
+
+    def fingerprint(self) -> str:
+        """A short hash of all numbers."""
+        return hashed(self.inputs, self.targets, self.groups)
 
 
-def _stacked(parts: Sequence[Any], name: str, join: Any, dtype: torch.dtype) -> Examples:
-    if not parts or not isinstance(parts[0], tuple | list) or len(parts[0]) not in (2, 3):
-        found = "nothing" if not parts else type(parts[0]).__name__
-        raise DataError(f"{name} yields {found}; expected pairs (inputs, targets)")
-    return _named([join([_tensor(part, name, dtype) for part in column]) for column in zip(*parts, strict=True)], name)
-
-
-def _named(parts: list[Tensor], name: str) -> Examples:
-    try:
-        return Examples(*parts)
-    except DataError as error:
-        raise DataError(f"{name}: {error}") from None
-
-
-def _tensor(part: Any, name: str, dtype: torch.dtype) -> Tensor:
-    try:
-        # A copy: torch refuses reversed arrays, warns of read-only ones, and would share memory with the caller's.
-        tensor = part if isinstance(part, Tensor) else torch.from_numpy(np.array(part))
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{name} holds a {type(part).__name__} that is no array of numbers: {error}") from error
-    # Nets are mostly float32; numpy's default float64 would fail deep inside the first layer.
-    return tensor.to(dtype) if tensor.dtype == torch.float64 else tensor
-
-
-def batch_stream(
-    examples: Examples, population: int, *, batch_size: int, sampling: Sampling, generator: torch.Generator
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Endless mini-batches, one a member: inputs (population, batch, ...) and targets (population, batch).
-
-    `balanced` draws each class equally often.
+def hashed(*trees: Tree) -> str:
+    """16 hexadecimal digits over the shapes, types and bytes of all tensors, and the text of other leaves.
 
     Example:
-        >>> data = Examples(torch.zeros(4, 2), torch.tensor([0, 0, 0, 1]))
-        >>> generator = torch.Generator().manual_seed(0)
-        >>> inputs, targets = next(batch_stream(data, 3, batch_size=8, sampling="balanced", generator=generator))
-        >>> inputs.shape, targets.shape
-        (torch.Size([3, 8, 2]), torch.Size([3, 8]))
+        >>> hashed(torch.zeros(2)) == hashed(torch.zeros(2)), hashed(torch.zeros(2)) == hashed(torch.ones(2))
+        (True, False)
     """
-    for index in index_stream(examples, population, batch_size=batch_size, sampling=sampling, generator=generator):
-        yield examples.inputs[index], examples.targets[index]
-
-
-def index_stream(
-    examples: Examples, population: int, *, batch_size: int, sampling: Sampling, generator: torch.Generator
-) -> Iterator[Tensor]:
-    """The row numbers of the same mini-batches, (population, batch).
-
-    Example:
-        >>> data = Examples(torch.zeros(4, 2), torch.tensor([0, 0, 0, 1]))
-        >>> draw = torch.Generator().manual_seed(0)
-        >>> next(index_stream(data, 3, batch_size=8, sampling="plain", generator=draw)).shape
-        torch.Size([3, 8])
-    """
-    order, offsets, counts = _classes(examples.targets) if sampling == "balanced" else _one_class(len(examples))
-    while True:
-        size = (population, batch_size)
-        which = torch.randint(len(counts), size, generator=generator)
-        place = (torch.rand(size, generator=generator) * counts[which]).long()
-        yield order[offsets[which] + place]
-
-
-def mixed_stream(
-    kinds: Sequence[Kind], population: int, *, batch_size: int, generator: torch.Generator
-) -> Iterator[list[tuple[Examples, Tensor]]]:
-    """For each kind its data and row numbers (population, batch) of endless mini-batches.
-
-    Example:
-        >>> data = Examples(torch.zeros(4, 2), torch.tensor([0, 0, 0, 1]))
-        >>> draw = torch.Generator().manual_seed(0)
-        >>> [(_, index)] = next(mixed_stream([(data, "plain", 2)], 3, batch_size=8, generator=draw))
-        >>> index.shape, torch.unique(index).tolist()
-        (torch.Size([3, 8]), [0, 2])
-    """
-    streams = [
-        index_stream(
-            data if every == 1 else data.rows(torch.arange(0, len(data), every)),
-            population,
-            batch_size=batch_size,
-            sampling=sampling,
-            generator=generator,
-        )
-        for data, sampling, every in kinds
-    ]
-    for indices in zip(*streams, strict=True):
-        yield [(data, every * index) for (data, _, every), index in zip(kinds, indices, strict=True)]
-
-
-def _classes(targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    if targets.numel() != len(targets):
-        raise DataError(
-            f"targets have shape {tuple(targets.shape)}, several an example; balanced sampling expects one class "
-            f"each: use sampling='plain'"
-        )
-    classes = targets.flatten().cpu()
-    order = torch.argsort(classes, stable=True)
-    _, counts = torch.unique(classes, return_counts=True)
-    return order, torch.cumsum(counts, 0) - counts, counts
-
-
-def _one_class(rows: int) -> tuple[Tensor, Tensor, Tensor]:
-    return torch.arange(rows), torch.zeros(1, dtype=torch.long), torch.tensor([rows])
+    digest = hashlib.sha256()
+    for tree in trees:
+        for _, leaf in paths(tree):
+            if isinstance(leaf, Tensor):
+                digest.update(f"{tuple(leaf.shape)} {leaf.dtype}".encode())
+                digest.update(leaf.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+            elif leaf is not None:
+                digest.update(repr(leaf)[:10_000].encode())
+    return digest.hexdigest()[:16]

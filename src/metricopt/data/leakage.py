@@ -55,7 +55,7 @@ def check_apart(sets: Mapping[str, Examples]) -> None:
         if _share_memory(sets[large], sets[small]):
             raise DataError(
                 f"{small!r} and {large!r} are the same rows in memory; expected sets without a common row: "
-                f"pass different rows (metricopt_lab.data.split gives disjoint sets)"
+                f"pass different rows (torch.utils.data.random_split gives disjoint sets)"
             )
         census = _Census.of(hashes[large])
         seen = _occurrences(census, hashes[small])
@@ -63,7 +63,7 @@ def check_apart(sets: Mapping[str, Examples]) -> None:
             raise DataError(
                 f"{int((seen > 0).sum())} of {len(seen)} rows of {small!r} are also in {large!r}; expected about "
                 f"{census.twins * len(seen):.0f}, as rows repeat within {large!r}: "
-                f"pass rows that {large!r} does not hold (metricopt_lab.data.split gives disjoint sets)"
+                f"pass rows that {large!r} does not hold (torch.utils.data.random_split gives disjoint sets)"
             )
 
 

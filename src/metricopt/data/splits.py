@@ -1,21 +1,34 @@
 """Training, search and acceptance data: three sets, apart from each other, recognised by their contents."""
 
-import hashlib
 from collections.abc import Mapping
+from itertools import combinations
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from metricopt.core.errors import DataError
 from metricopt.core.seeding import stream
-from metricopt.data.dataset import Examples, as_examples, as_hidden, check_classes
+from metricopt.core.tree import Tree, described, row_count, same_structure, tensors_of
+from metricopt.data.dataset import Data, Examples
+from metricopt.data.given import as_data, as_hidden
+from metricopt.data.lazy import Collate, LazyExamples
 from metricopt.data.leakage import check_apart
+
+_LOOKED_AT = 2  # rows by which sets are compared in structure
 
 
 def three_sets(
-    train: Any, val: Any, holdout: Any, *, seed: int, hidden: bool = False, dtype: torch.dtype = torch.float32
-) -> dict[str, Examples]:
+    train: Any,
+    val: Any,
+    holdout: Any,
+    *,
+    seed: int,
+    hidden: bool = False,
+    dtype: torch.dtype = torch.float32,
+    collate: Collate | None = None,
+) -> dict[str, Data]:
     """The sets `train`, `val` and `holdout`; without a holdout, 40% of `val` is set aside for it.
 
     With hidden truth the targets of `val` are its row numbers, and those of `holdout` go on counting. Inputs stay on
@@ -28,88 +41,136 @@ def three_sets(
         >>> {name: len(examples) for name, examples in sets.items()}
         {'train': 30, 'val': 30, 'holdout': 20}
     """
-    sets = {
-        "train": as_examples(train, name="train", dtype=dtype),
-        "val": as_hidden(val, name="val", dtype=dtype) if hidden else as_examples(val, name="val", dtype=dtype),
-    }
+    options: dict[str, Any] = {"dtype": dtype, "collate": collate}
+    sets = {"train": as_data(train, name="train", **options)}
+    read = as_hidden if hidden else as_data
+    sets["val"] = read(val, name="val", **options)
     if holdout is not None:
-        first = len(sets["val"])
-        sets["holdout"] = (
-            as_hidden(holdout, name="holdout", first=first, dtype=dtype)
-            if hidden
-            else as_examples(holdout, name="holdout", dtype=dtype)
-        )
+        counted_on = {"first": len(sets["val"])} if hidden else {}
+        sets["holdout"] = read(holdout, name="holdout", **(options | counted_on))
     _check_numbers(sets)
-    sets = {name: part.with_truth_on_host() for name, part in sets.items()}
+    sets = {name: part.with_truth_on_host() if isinstance(part, Examples) else part for name, part in sets.items()}
     _check_alike(sets, hidden)
-    for name, part in {} if hidden else sets.items():
-        check_classes(sets["train"], part, name=name)
-    check_apart({name: part.inputs if hidden else (part.inputs, part.targets) for name, part in sets.items()})
+    _check_apart(sets, hidden)
     if holdout is None:
-        sets["val"], sets["holdout"] = _cut(sets["val"], seed)
+        sets["val"], sets["holdout"] = cut(sets["val"], seed)
     return sets
 
 
-def described(sets: Mapping[str, Examples]) -> dict[str, dict[str, Any]]:
+def facts_of(sets: Mapping[str, Data]) -> dict[str, dict[str, Any]]:
     """Rows and fingerprint of each set, for records.
 
     Example:
-        >>> described({"val": Examples(torch.zeros(2, 1), torch.tensor([0, 1]))})["val"]["rows"]
+        >>> facts_of({"val": Examples(torch.zeros(2, 1), torch.tensor([0, 1]))})["val"]["rows"]
         2
     """
-    return {name: {"rows": len(part), "fingerprint": _fingerprint(part)} for name, part in sets.items()}
+    return {name: {"rows": len(part), "fingerprint": part.fingerprint()} for name, part in sets.items()}
 
 
-def _fingerprint(examples: Examples) -> str:
-    digest = hashlib.sha256()
-    for part in (examples.inputs, examples.targets, examples.groups):
-        if part is not None:
-            digest.update(f"{tuple(part.shape)} {part.dtype}".encode())
-            digest.update(part.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()[:16]
+def missing_classes(train: Data, other: Data) -> list[int]:
+    """Classes of the training data that other data lack, as far as both are known; of more than 1000 none is told.
+
+    Example:
+        >>> train = Examples(torch.zeros(2, 1), torch.tensor([0, 1]))
+        >>> missing_classes(train, train.rows(torch.tensor([0])))
+        [1]
+    """
+    if train.classes is None or other.classes is None:
+        return []
+    known = set(torch.unique(train.classes).tolist())
+    lacking = known - set(torch.unique(other.classes).tolist())
+    return sorted(lacking) if len(known) <= 1000 else []
 
 
-def _check_numbers(sets: Mapping[str, Examples]) -> None:
-    """NaN would go unnoticed through a network until every metric fails."""
-    for name, part in sets.items():
-        for what, tensor in (("inputs", part.inputs), ("targets", part.targets)):
-            if tensor.device.type == "meta":
-                raise DataError(
-                    f"{what} of {name} are on the meta device, which holds no numbers; expected data: pass tensors "
-                    f"of another device"
-                )
-            if not tensor.is_floating_point():
-                continue
-            broken = ~torch.isfinite(tensor.reshape(len(tensor), -1)).all(1)
-            if bool(broken.any()):
-                raise DataError(
-                    f"{what} of {name} hold NaN or infinity in {int(broken.sum())} of {len(part)} rows, the first of "
-                    f"them row {int(broken.nonzero()[0])}; expected numbers: drop or fill in these rows"
-                )
+def cut(val: Data, seed: int, *, share: float = 0.4) -> tuple[Data, Data]:
+    """Two random parts; should one of them lack a class, the classes are spread evenly over both.
 
-
-def _check_alike(sets: Mapping[str, Examples], hidden: bool) -> None:
-    for name, part in sets.items():
-        for what in ("inputs",) if hidden else ("inputs", "targets"):
-            found, expected = getattr(part, what), getattr(sets["train"], what)
-            if found.shape[1:] != expected.shape[1:] or found.is_floating_point() != expected.is_floating_point():
-                raise DataError(
-                    f"{what} of {name} have shape {tuple(found.shape)} and type {found.dtype}, those of train "
-                    f"{tuple(expected.shape)} and {expected.dtype}; expected rows of one kind: encode both alike"
-                )
-
-
-def _cut(val: Examples, seed: int, *, share: float = 0.4) -> tuple[Examples, Examples]:
-    """Two random parts; should one of them lack a class, the classes are spread evenly over both."""
+    Example:
+        >>> [len(part) for part in cut(Examples(torch.zeros(50, 1), torch.arange(50) % 2), seed=0)]
+        [30, 20]
+    """
     if len(val) < 20:
         raise DataError(f"val has {len(val)} rows; expected at least 20, or a holdout of its own: pass more rows")
     order = torch.randperm(len(val), generator=stream(seed, "holdout"))
-    cut = len(val) - round(share * len(val))
-    if val.has_classes:
-        classes = val.targets[order]
-        sizes = {len(torch.unique(part)) for part in (classes, classes[:cut], classes[cut:])}
+    place = len(val) - round(share * len(val))
+    if val.classes is not None:
+        classes = val.classes[order]
+        sizes = {len(torch.unique(part)) for part in (classes, classes[:place], classes[place:])}
         order = order if len(sizes) == 1 else order[_spread(classes).argsort(stable=True)]
-    return val.rows(order[:cut]), val.rows(order[cut:])
+    return val.rows(order[:place]), val.rows(order[place:])
+
+
+def _check_numbers(sets: Mapping[str, Data]) -> None:
+    """NaN would go unnoticed through a network until every metric fails."""
+    for name, part in sets.items():
+        if isinstance(part, Examples):
+            looked_at = {"inputs": part.inputs, "targets": part.targets}
+        else:
+            batch = part.batch(torch.arange(min(len(part), part.batch_size)), seed=0)
+            looked_at = {"inputs": batch.inputs, "targets": batch.targets}
+        for what, tree in looked_at.items():
+            for tensor in tensors_of(tree):
+                _check_tensor(tensor, f"{what} of {name}")
+
+
+def _check_tensor(tensor: Tensor, what: str) -> None:
+    if tensor.device.type == "meta":
+        raise DataError(
+            f"{what} are on the meta device, which holds no numbers; expected data: pass tensors of another device"
+        )
+    if not tensor.is_floating_point() or not tensor.dim() or not tensor.numel():
+        return
+    broken = ~torch.isfinite(tensor.reshape(len(tensor), -1)).all(1)
+    if bool(broken.any()):
+        raise DataError(
+            f"{what} hold NaN or infinity in {int(broken.sum())} of {len(tensor)} rows, the first of them row "
+            f"{int(broken.nonzero()[0])}; expected numbers: drop or fill in these rows"
+        )
+
+
+def _check_alike(sets: Mapping[str, Data], hidden: bool) -> None:
+    expected = _first_rows(sets["train"])
+    for name, part in sets.items():
+        found = _first_rows(part)
+        for what in ("inputs",) if hidden else ("inputs", "targets"):
+            if not _alike(getattr(found, what), getattr(expected, what)):
+                raise DataError(
+                    f"{what} of {name} are {described(getattr(found, what))}, those of train "
+                    f"{described(getattr(expected, what))}; expected rows of one kind: encode both alike"
+                )
+
+
+def _first_rows(data: Data) -> Any:
+    return data.batch(torch.arange(min(_LOOKED_AT, len(data))), seed=0)
+
+
+def _alike(found: Tree, expected: Tree) -> bool:
+    """Of single tensors the rows must have one shape; parts of a tree may be padded differently."""
+    if isinstance(found, Tensor) and isinstance(expected, Tensor):
+        same_type = found.is_floating_point() == expected.is_floating_point()
+        return same_type and (found.shape[1:] == expected.shape[1:] or row_count(found) is None)
+    return same_structure(found, expected)
+
+
+def _check_apart(sets: Mapping[str, Data], hidden: bool) -> None:
+    """By content where all is in memory; data that are read lazily by which rows of which data set they are."""
+    tensors = {name: _columns(part, hidden) for name, part in sets.items() if isinstance(part, Examples)}
+    check_apart({name: columns for name, columns in tensors.items() if columns})
+    lazy = {name: part.source() for name, part in sets.items() if isinstance(part, LazyExamples)}
+    for one, other in combinations(lazy, 2):
+        shared = np.intersect1d(lazy[one][1], lazy[other][1]) if lazy[one][0] == lazy[other][0] else np.zeros(0)
+        if len(shared):
+            raise DataError(
+                f"{len(shared)} rows of {other!r} are also rows of {one!r} in the same data set, the first of them row "
+                f"{int(shared[0])}; expected sets without a common row: pass other rows"
+            )
+
+
+def _columns(part: Examples, hidden: bool) -> tuple[Tensor, ...]:
+    """The tensors of a set with one row an example; none where some of it are lists, which have no columns."""
+    trees = (part.inputs,) if hidden else (part.inputs, part.targets)
+    listed = any(isinstance(tree, list) for tree in trees)
+    return () if listed else tuple(t for tree in trees for t in tensors_of(tree) if t.dim() and len(t) == len(part))
 
 
 def _spread(classes: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from torch import Tensor
 from metricopt.core.errors import MetricError
 from metricopt.metrics.predictions import labels_of, margin_of, scores_of
 
-On = Literal["labels", "scores", "logits", "embeddings", "model"]
+On = Literal["labels", "scores", "logits", "embeddings", "outputs", "model"]
 Goal = Literal["max", "min"]
 
 

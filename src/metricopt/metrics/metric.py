@@ -15,6 +15,7 @@ from metricopt.metrics.arguments import Cases, matched
 from metricopt.metrics.checks import as_float, checked_bounds, positive, stated
 from metricopt.metrics.predictions import evaluating, outputs_of
 from metricopt.metrics.time_limit import within
+from metricopt.metrics.whole_outputs import WholeCases
 
 Number = TypeVar("Number", float, Tensor)
 
@@ -107,7 +108,7 @@ class Metric:
         self.costly = costly or self.on == "model"
         self.hidden = hidden
 
-    def value(self, outputs: Tensor, targets: Tensor, groups: Tensor | None = None) -> float:
+    def value(self, outputs: Any, targets: Any, groups: Tensor | None = None) -> float:
         """Value of one model in natural units.
 
         Args:
@@ -115,6 +116,8 @@ class Metric:
             targets: Truth, (n,); (n, columns) of 0 and 1 for multi-label outputs.
             groups: Group numbers, (n,); ignored unless the metric takes groups.
         """
+        if self.on == "outputs":
+            return self._answer(self._cases([outputs], targets, groups), 0)
         groups = None if groups is None else groups.unsqueeze(0)
         cases = self._cases(outputs.unsqueeze(0), targets.unsqueeze(0), groups)
         return self._answer(cases, 0)
@@ -148,8 +151,8 @@ class Metric:
 
     def answers(
         self,
-        outputs: Tensor,
-        targets: Tensor,
+        outputs: Any,
+        targets: Any,
         groups: Tensor | None = None,
         *,
         members: Sequence[int] | None = None,
@@ -206,7 +209,9 @@ class Metric:
     def _flipped(self, share: Number) -> Number:
         return 1.0 - share if self.goal == "max" else share
 
-    def _cases(self, outputs: Tensor, targets: Tensor, groups: Tensor | None) -> Cases:
+    def _cases(self, outputs: Any, targets: Any, groups: Tensor | None) -> Cases | WholeCases:
+        if self.on == "outputs":
+            return WholeCases(list(outputs), targets, self._needed(groups) if self.groups else None)
         if self.on == "model":
             raise MetricError(
                 f"metric {self.name!r} is computed on the model, not on {tuple(outputs.shape)} outputs: "
@@ -219,9 +224,9 @@ class Metric:
             raise MetricError(f"metric {self.name!r} needs the group of each example, but got groups=None: pass groups")
         return groups
 
-    def _batched_answers(self, cases: Cases, failures: str) -> list[float] | None:
+    def _batched_answers(self, cases: Cases | WholeCases, failures: str) -> list[float] | None:
         """One number a member, or None if members have to be asked one by one."""
-        if self.batched is None:
+        if self.batched is None or isinstance(cases, WholeCases):
             return None
         extra = () if cases.groups is None else (cases.groups,)
         try:
@@ -238,7 +243,7 @@ class Metric:
             )
         return answers.tolist()
 
-    def _answers(self, cases: Cases, members: Sequence[int] | None, failures: str) -> Iterator[Answer]:
+    def _answers(self, cases: Cases | WholeCases, members: Sequence[int] | None, failures: str) -> Iterator[Answer]:
         members = range(len(cases.predictions)) if members is None else members
         known = self._batched_answers(cases, failures) if len(members) else None
         if known is not None or self.parallel == 1:
@@ -248,13 +253,13 @@ class Metric:
             futures = [pool.submit(self._settled, cases, member, None) for member in members]
             yield from (future.result() for future in as_completed(futures))
 
-    def _settled(self, cases: Cases, member: int, known: float | None) -> Answer:
+    def _settled(self, cases: Cases | WholeCases, member: int, known: float | None) -> Answer:
         try:
             return Answer(member, self._answer(cases, member, known))
         except MetricError as error:
             return Answer(member, math.nan, error)
 
-    def _answer(self, cases: Cases, member: int, known: float | None = None) -> float:
+    def _answer(self, cases: Cases | WholeCases, member: int, known: float | None = None) -> float:
         if not cases.sound[member]:
             raise MetricError(
                 f"metric {self.name!r} was asked about model outputs with NaN or +inf in them, where finite ones are "

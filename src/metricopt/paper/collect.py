@@ -10,6 +10,7 @@ from torch.optim import Optimizer
 from metricopt.core.errors import ObservationError
 from metricopt.core.records import Trajectory, at_steps
 from metricopt.task.base import Task
+from metricopt.task.oracle import Oracle
 
 OptimizerFactory = Callable[[list[torch.nn.Parameter]], Optimizer]
 Spacing = Literal["even", "random"]
@@ -26,7 +27,7 @@ def default_observations(steps: int) -> int:
 
 
 def collect(
-    task: Task,
+    oracle: Oracle,
     *,
     steps: int,
     observations: int,
@@ -51,18 +52,19 @@ def collect(
         >>> model = adapt(torch.nn.Linear(3, 2), OutputAffine())
         >>> cross_entropy = torch.nn.functional.cross_entropy
         >>> task = SupervisedTask(model, loss=cross_entropy, metric=mcr(), train=data, search=data)
+        >>> oracle = Oracle(task)
         >>> paths = collect(
-        ...     task, steps=10, observations=3, optimizer=partial(torch.optim.SGD, lr=0.1),
+        ...     oracle, steps=10, observations=3, optimizer=partial(torch.optim.SGD, lr=0.1),
         ...     start=torch.zeros(2, task.dim), generator=generator,
         ... )
-        >>> paths.phi.shape, paths.costs.shape, task.ledger.used
+        >>> paths.phi.shape, paths.costs.shape, oracle.ledger.used
         (torch.Size([2, 10, 4]), torch.Size([2, 3]), 6)
     """
     checked_observations(steps, observations)
-    phi, loss = walk(task, start, steps, optimizer=optimizer, generator=generator)
+    phi, loss = walk(oracle.task, start, steps, optimizer=optimizer, generator=generator)
     observed = observed_steps(len(phi), steps, observations, draw=generator if spacing == "random" else None)
-    costs = task.observe(at_steps(phi, observed).flatten(0, 1)).view(observed.shape)
-    return Trajectory(phi, loss, observed, costs, noise_std=task.noise_std())
+    costs = oracle.observe(at_steps(phi, observed).flatten(0, 1), stage="trajectories").view(observed.shape)
+    return Trajectory(phi, loss, observed, costs, noise_std=oracle.noise_std())
 
 
 def checked_observations(steps: int, observations: int) -> None:

@@ -20,6 +20,7 @@ from metricopt.paper.training import PAPER as PAPER_TRAINING
 from metricopt.paper.training import Training, fit
 from metricopt.paper.workers import collect_in_groups
 from metricopt.task.base import Task
+from metricopt.task.oracle import Oracle
 
 _OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
 
@@ -122,7 +123,7 @@ class LearntValue:
     Example:
         >>> from metricopt.task.quadratic import QuadraticTask
         >>> quick = Stages(rounds=1, training=Training(steps=20))
-        >>> learnt = learn_value_function(QuadraticTask(dim=2), queries=50, stages=quick)
+        >>> learnt = learn_value_function(Oracle(QuadraticTask(dim=2)), queries=50, stages=quick)
         >>> learnt.trajectory.phi.shape, learnt.value(torch.zeros(3, 2)).shape
         (torch.Size([10, 50, 2]), torch.Size([3]))
     """
@@ -134,20 +135,20 @@ class LearntValue:
     labelled: LabelledTrajectory
 
 
-def learn_value_function(task: Task, *, queries: int, seed: int = 0, stages: Stages | None = None) -> LearntValue:
+def learn_value_function(oracle: Oracle, *, queries: int, seed: int = 0, stages: Stages | None = None) -> LearntValue:
     """Stage 1: trajectories, interpolated, then a value function, within `queries` metric queries.
 
     Example:
         >>> from metricopt.task.quadratic import QuadraticTask
-        >>> learnt = learn_value_function(QuadraticTask(dim=4), queries=100)
+        >>> learnt = learn_value_function(Oracle(QuadraticTask(dim=4)), queries=100)
         >>> learnt.health.rank_correlation > 0.6
         True
     """
     stages = Stages() if stages is None else stages
     tasks = _tasks_a_round(stages, queries)
-    learnt = _one_round(task, tasks, stages, None, seed=seed)
+    learnt = _one_round(oracle, tasks, stages, None, seed=seed)
     for turn in range(1, stages.rounds):
-        learnt = _one_round(task, tasks, stages, learnt, seed=derived_seed(seed, "round", turn))
+        learnt = _one_round(oracle, tasks, stages, learnt, seed=derived_seed(seed, "round", turn))
     warn_if_flat(learnt.health)
     return learnt
 
@@ -160,7 +161,7 @@ def finetune(
     Example:
         >>> from metricopt.task.quadratic import QuadraticTask
         >>> task = QuadraticTask(dim=4)
-        >>> learnt = learn_value_function(task, queries=100)
+        >>> learnt = learn_value_function(Oracle(task), queries=100)
         >>> outcome = finetune(task, learnt.value)
         >>> before, after = task.costs(torch.stack([torch.zeros(4), outcome.phi]))
         >>> bool(after < before)
@@ -173,35 +174,33 @@ def finetune(
     phi = torch.nn.Parameter(start[None].clone())
     optimizer = _guided(stages, value, seed)([phi])
     batches = task.batches(1, stream(seed, "finetune"))
-    used = task.ledger.used
     for _ in range(stages.steps):
         optimizer.zero_grad()
         task.loss(phi, next(batches)).sum().backward()
         optimizer.step()
     final = phi.detach()[0].clone()
-    return Outcome(final, ((used, start), (used, final)))
+    return Outcome(final, ((0, start), (0, final)))
 
 
-def _one_round(task: Task, tasks: int, stages: Stages, before: LearntValue | None, *, seed: int) -> LearntValue:
+def _one_round(oracle: Oracle, tasks: int, stages: Stages, before: LearntValue | None, *, seed: int) -> LearntValue:
     """Collect, interpolate and fit once; health is measured on the held-out paths of this and earlier rounds."""
-    task.stage = "trajectories"
-    trajectory = _paths(task, tasks, stages, None if before is None else before.value, seed=seed)
+    trajectory = _paths(oracle, tasks, stages, None if before is None else before.value, seed=seed)
     kept, unseen = _held_out(trajectory, stages.held_out)
     labelled = interpolate(kept, uncertainty=stages.uncertainty)
-    _note_paths(task, kept, labelled)
+    _note_paths(oracle, kept, labelled)
     if before is not None:
         labelled, unseen = _joined([before.labelled, labelled]), _joined_paths([before.unseen, unseen])
     value = fit(labelled, stages.training, generator=stream(seed, "value"))
     phi, costs = unseen.observed_phi.flatten(0, 1), unseen.costs.flatten().float()
     report = health(value, phi, costs)
     with torch.no_grad():
-        task.ledger.note("health", {**asdict(report), "flat": report.flat, "predicted": value(phi), "true": costs})
+        oracle.ledger.note("health", {**asdict(report), "flat": report.flat, "predicted": value(phi), "true": costs})
         features = value.embed(trajectory.observed_phi.flatten(0, 1))[0]  # of the first member
-        task.ledger.note("embedding", {"features": features, "costs": trajectory.costs.flatten()})
+        oracle.ledger.note("embedding", {"features": features, "costs": trajectory.costs.flatten()})
     return LearntValue(value, report, trajectory, unseen, labelled)
 
 
-def _note_paths(task: Task, paths: Trajectory, labelled: LabelledTrajectory) -> None:
+def _note_paths(oracle: Oracle, paths: Trajectory, labelled: LabelledTrajectory) -> None:
     """For the report: observations, interpolation and its band along each path, which query nothing more."""
     fields = {
         "phi": paths.phi,
@@ -211,12 +210,12 @@ def _note_paths(task: Task, paths: Trajectory, labelled: LabelledTrajectory) -> 
         "mean": labelled.mean,
         "std": labelled.std,
     }
-    task.ledger.note("trajectory", fields)
+    oracle.ledger.note("trajectory", fields)
 
 
-def _paths(task: Task, tasks: int, stages: Stages, value: ValueFunction | None, *, seed: int) -> Trajectory:
+def _paths(oracle: Oracle, tasks: int, stages: Stages, value: ValueFunction | None, *, seed: int) -> Trajectory:
     generator = stream(seed, "collect")
-    start = stages.start_std * torch.randn(tasks, task.dim, generator=generator)
+    start = stages.start_std * torch.randn(tasks, oracle.dim, generator=generator)
 
     def optimizer(group: int) -> Callable[[list[torch.nn.Parameter]], Optimizer]:
         return _plain(stages) if value is None else _guided(stages, value, derived_seed(seed, group) if group else seed)
@@ -224,7 +223,7 @@ def _paths(task: Task, tasks: int, stages: Stages, value: ValueFunction | None, 
     steps, observations = stages.steps, stages.queries_a_task
     if stages.workers is None:
         return collect(
-            task,
+            oracle,
             steps=steps,
             observations=observations,
             optimizer=optimizer(0),
@@ -233,7 +232,7 @@ def _paths(task: Task, tasks: int, stages: Stages, value: ValueFunction | None, 
             spacing=stages.spacing,
         )
     return collect_in_groups(
-        task,
+        oracle,
         steps=steps,
         observations=observations,
         optimizer=optimizer,

@@ -20,9 +20,10 @@ from metricopt.core.records import Trajectory, at_steps
 from metricopt.core.seeding import stream
 from metricopt.paper.collect import OptimizerFactory, Spacing, checked_observations, observed_steps, walk
 from metricopt.run.ledger import Query, QueryLedger
-from metricopt.task.base import Task
+from metricopt.task.oracle import Oracle
 
 TASKS_A_GROUP = 16
+_STAGE = "trajectories"
 
 
 class Walked(NamedTuple):
@@ -36,7 +37,7 @@ Work = Callable[[int], Walked]
 
 
 def collect_in_groups(
-    task: Task,
+    oracle: Oracle,
     *,
     steps: int,
     observations: int,
@@ -52,7 +53,7 @@ def collect_in_groups(
     processes, or a device would not work in them, this one does all the work.
 
     Args:
-        task: Its metric is asked by the processes unless it is costly or answers go through a journal.
+        oracle: Its metric is asked by the processes unless it is costly or answers go through a journal.
         steps: T, finetuning steps of one task.
         observations: K, metric queries along one task.
         optimizer: From the number of a group to a factory of its optimizer, so that groups may differ in seed.
@@ -63,19 +64,22 @@ def collect_in_groups(
 
     Example:
         >>> from functools import partial
+        >>> from metricopt.task.oracle import Oracle
         >>> from metricopt.task.quadratic import QuadraticTask
         >>> sgd = lambda group: partial(torch.optim.SGD, lr=0.1)
         >>> options = dict(steps=10, observations=3, optimizer=sgd, start=torch.zeros(20, 4), seed=0)
-        >>> alone = collect_in_groups(QuadraticTask(dim=4), **options)
-        >>> torch.equal(alone.phi, collect_in_groups(QuadraticTask(dim=4), **options, workers=2).phi)
+        >>> alone = collect_in_groups(Oracle(QuadraticTask(dim=4)), **options)
+        >>> torch.equal(alone.phi, collect_in_groups(Oracle(QuadraticTask(dim=4)), **options, workers=2).phi)
         True
     """
     checked_observations(steps, observations)
+    task = oracle.task
     task.prepare()
+    oracle.margins()
     starts = start.split(TASKS_A_GROUP)
-    asks = task.asks_cheaply and task.ledger.journal is None
+    asks = oracle.asks_cheaply and oracle.ledger.journal is None
     if asks:
-        task.ledger.charge(len(start) * observations, stage=task.stage)
+        oracle.ledger.charge(len(start) * observations, stage=_STAGE)
     draw = stream(seed, "observed") if spacing == "random" else None
     observed = observed_steps(len(start), steps, observations, draw=draw)
     phi = _shared(len(start), steps, task.dim, dtype=start.dtype)
@@ -84,7 +88,7 @@ def collect_in_groups(
         paths, seen = (part.split(TASKS_A_GROUP)[group] for part in (phi, observed))
         generator = stream(seed, "group", group)
         paths[:], loss = walk(task, starts[group], steps, optimizer=optimizer(group), generator=generator)
-        queries = _asked(task, at_steps(paths, seen).flatten(0, 1)) if asks else None
+        queries = _asked(oracle, at_steps(paths, seen).flatten(0, 1)) if asks else None
         return Walked(loss.numpy(), queries)
 
     can_fork = task.forks and "fork" in multiprocessing.get_all_start_methods()
@@ -94,9 +98,9 @@ def collect_in_groups(
     costs = []
     for rows, group in zip(at_steps(phi, observed).split(TASKS_A_GROUP), walked, strict=True):
         points = rows.flatten(0, 1)
-        costs.append(_entered(task, points, group.queries) if asks else task.observe(points))
+        costs.append(_entered(oracle, points, group.queries) if asks else oracle.observe(points, stage=_STAGE))
     loss = torch.cat([torch.from_numpy(group.loss) for group in walked])
-    return Trajectory(phi, loss, observed, torch.cat(costs).view(observed.shape), noise_std=task.noise_std())
+    return Trajectory(phi, loss, observed, torch.cat(costs).view(observed.shape), noise_std=oracle.noise_std())
 
 
 def _shared(*shape: int, dtype: torch.dtype) -> Tensor:
@@ -105,29 +109,25 @@ def _shared(*shape: int, dtype: torch.dtype) -> Tensor:
     return torch.frombuffer(memory, dtype=dtype).view(shape)
 
 
-def _asked(task: Task, phi: Tensor) -> list[Query]:
+def _asked(oracle: Oracle, phi: Tensor) -> list[Query]:
     """Answers about phi, entered nowhere yet."""
-    ledger = task.ledger
-    task.ledger = QueryLedger()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", MetricFailureWarning)  # said when they are entered
-            for part in phi.split(task.members_at_once):
-                sheet = task.ledger.sheet(part, stage=task.stage)
-                task.ask(sheet)
-                sheet.enter()
-            return task.ledger.queries
-    finally:
-        task.ledger = ledger
+    apart = QueryLedger()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MetricFailureWarning)  # said when they are entered
+        for part in phi.split(oracle.task.members_at_once):
+            sheet = apart.sheet(part, stage=_STAGE)
+            oracle.fill(sheet)
+            sheet.enter()
+    return apart.queries
 
 
-def _entered(task: Task, phi: Tensor, queries: list[Query] | None) -> Tensor:
-    sheet = task.ledger.sheet(phi, stage=task.stage)
+def _entered(oracle: Oracle, phi: Tensor, queries: list[Query] | None) -> Tensor:
+    sheet = oracle.ledger.sheet(phi, stage=_STAGE)
     for member, query in enumerate(queries or ()):
         sheet.write(member, query)
         if query.failure:
             warnings.warn(query.failure, MetricFailureWarning, stacklevel=2)
-    return task.penalised(sheet.enter())
+    return oracle.entered(sheet)
 
 
 def _worked(work: Work, groups: int, workers: int) -> Iterator[Walked]:

@@ -10,6 +10,7 @@ Every line has `event` (its kind) and `time` (seconds since 1970). The kinds, in
   `violation` (by how much they are broken).
 - `forecast`: `first` (index of the first query meant), `predicted` and `true` costs of the value function's proposals,
   and the `std` it gave them.
+- `asked`: `values` of metric calls beyond the queries (noise, decision), under the `key` they are recalled by.
 - `incumbent`: `index` of the query after which `phi` with `cost` became the best point.
 - `trajectory`: paths of stage 1: `phi`, `loss`, `observed_steps`, `costs`, and interpolated `mean` and `std`.
 - `health`: what the value function is worth on unseen paths, with its `predicted` and the `true` costs there.

@@ -39,6 +39,7 @@ class Journal:
         self._log = log
         self._answers = {_index(event): event for event in before if event["event"] == "query"}
         self._written = Counter(_identity(event) for event in before if event["event"] != "query")
+        self._asked = {str(event.get("key")): event.get("values") for event in before if event["event"] == "asked"}
 
     @property
     def answered(self) -> int:
@@ -57,6 +58,11 @@ class Journal:
                 f"are the same; expected the same bits: resume on the same machine with as many threads, or start anew"
             )
         return event
+
+    def asked(self, key: str) -> list[float | None] | None:
+        """What metric calls beyond the queries had answered under this key, if they were made before."""
+        values = self._asked.get(key)
+        return values if isinstance(values, list) else None
 
     def query(self, index: int, phi: Tensor, fields: Mapping[str, Any], *, sync: bool = False) -> None:
         """Write down the answer to a query about phi (dim,)."""

@@ -48,6 +48,7 @@ class QueryLedger:
         listener: Called after each entry, for progress displays and logs.
         resamples: Evaluations of the metric on resampled rows of predictions already paid for (noise, acceptance).
         checks: Evaluations of constraints' metrics on predictions already paid for.
+        decisions: Calls of the metric for the decision whether to keep what was found.
         max_failures: Failed queries after which a search stops; None for no limit.
         journal: Remembers the answers beyond this process.
 
@@ -68,6 +69,7 @@ class QueryLedger:
     resamples: int = 0
     listener: Callable[["QueryLedger"], None] | None = None
     checks: int = 0
+    decisions: int = 0
     max_failures: int | None = None
     journal: Journal | None = None
     _charged: int = 0
@@ -94,6 +96,21 @@ class QueryLedger:
         """Take over queries of a saved ledger."""
         self._enter(queries)
 
+    def once(self, key: str, ask: Callable[[], Tensor | None]) -> Tensor | None:
+        """What metric calls beyond the queries answer, (n,) float64; from the journal if they were paid for before.
+
+        Example:
+            >>> QueryLedger().once("noise", lambda: torch.tensor([0.5]))
+            tensor([0.5000])
+        """
+        known = None if self.journal is None else self.journal.asked(key)
+        if known is not None:
+            return torch.tensor([math.nan if value is None else float(value) for value in known], dtype=torch.float64)
+        found = ask()
+        if found is not None:
+            self.note("asked", {"key": key, "values": found.tolist()})
+        return found
+
     def note(self, event: str, fields: Event) -> None:
         """Write an event beside the queries into the journal, if there is one."""
         if self.journal is not None:
@@ -114,6 +131,11 @@ class QueryLedger:
     def remaining(self) -> int:
         """Queries left; a very large number when there is no limit."""
         return 2**31 if self.budget is None else self.budget - self._charged
+
+    @property
+    def calls(self) -> int:
+        """Every call of the metric and of constraints' metrics: queries, noise, constraints and the decision."""
+        return len(self.queries) + self.resamples + self.checks + self.decisions
 
     @property
     def failures(self) -> int:

@@ -7,13 +7,13 @@ from torch import Tensor
 
 from metricopt.core.errors import ObservationError
 from metricopt.core.records import Outcome
-from metricopt.task.base import Task
+from metricopt.task.oracle import Oracle
 
 _SAME = 1e-5  # distance between two phi below which they are one and the same
 
 
 class Archive:
-    """Queries a task within a limit and remembers every answer.
+    """Asks an oracle within a limit and remembers every answer.
 
     Attributes:
         points: Every phi observed, (n, dim).
@@ -26,17 +26,19 @@ class Archive:
     Example:
         >>> from metricopt.task.quadratic import QuadraticTask
         >>> task = QuadraticTask(dim=2)
-        >>> archive = Archive(task, 3)
+        >>> archive = Archive(Oracle(task), 3)
         >>> archive.observe(torch.stack([torch.zeros(2), task.optimum]), stage="start")
         >>> torch.equal(archive.best, task.optimum), archive.left
         (True, 1)
     """
 
-    def __init__(self, task: Task, queries: int, *, caution: float = 0.0) -> None:
-        self.task, self.queries, self.caution = task, queries, caution
-        self.points = torch.zeros(0, task.dim)
+    def __init__(self, oracle: Oracle, queries: int, *, caution: float = 0.0) -> None:
+        self.oracle = oracle
+        self.queries = queries
+        self.caution = caution
+        self.points = torch.zeros(0, oracle.dim)
         self.costs = torch.zeros(0)
-        self.best, self.best_cost = torch.zeros(task.dim), math.inf
+        self.best, self.best_cost = torch.zeros(oracle.dim), math.inf
         self.plain, self.plain_cost = self.best, self.best_cost
         self._returned, self._returned_cost = self.best, self.best_cost
         self._free = 0  # queries that were not plain
@@ -46,7 +48,7 @@ class Archive:
     @property
     def left(self) -> int:
         """Queries not yet made; none once the metric has failed too often."""
-        return 0 if self.task.ledger.stopped else self.queries - len(self.costs)
+        return 0 if self.oracle.ledger.stopped else self.queries - len(self.costs)
 
     def observe(self, points: Tensor, *, stage: str, plain: bool = False) -> None:
         """Query as many of the points as the limit allows, all in one call.
@@ -59,8 +61,7 @@ class Archive:
         points = points[: self.left]
         if not len(points):
             return
-        self.task.stage = stage
-        costs = self.task.observe(points).float()
+        costs = self.oracle.observe(points, stage=stage).float()
         self.points, self.costs = torch.cat([self.points, points]), torch.cat([self.costs, costs])
         lowest, index = torch.nan_to_num(costs, nan=math.inf).min(0)
         cost, point = float(lowest), points[index].clone()
@@ -79,7 +80,7 @@ class Archive:
         or looks no better than the original is not settled on.
         """
         point, cost = self.points[-1], float(self.costs[-1])
-        broken = self.task.ledger.queries[-1].violation > 0
+        broken = self.oracle.ledger.queries[-1].violation > 0
         if broken or math.isnan(cost) or cost >= float(self.costs[0]):
             return
         if self._ahead(self.plain, self.plain_cost, point, cost, self.caution):
@@ -113,15 +114,15 @@ class Archive:
 
     def _return(self, point: Tensor, cost: float) -> None:
         self._returned, self._returned_cost = point, cost
-        fields = {"index": len(self.task.ledger.queries) - 1, "phi": point, "cost": cost}
-        self.task.ledger.note("incumbent", fields)
+        fields = {"index": len(self.oracle.ledger.queries) - 1, "phi": point, "cost": cost}
+        self.oracle.ledger.note("incumbent", fields)
 
     def _ahead(self, point: Tensor, cost: float, other: Tensor, its_cost: float, caution: float) -> bool:
         """Whether a point is better than another one by so many standard errors."""
         gain = its_cost - cost
         if gain <= 0 or not caution or gain == math.inf:
             return gain > 0
-        return gain > caution * self.task.doubt(point, other)
+        return gain > caution * self.oracle.doubt(point, other)
 
     def asked(self, points: Tensor) -> Tensor:
         """Which of the points (n, dim) have been queried before, up to rounding, (n,)."""

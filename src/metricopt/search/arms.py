@@ -17,7 +17,7 @@ class Arm(Protocol):
         >>> class AtRandom:
         ...     spent = False
         ...     def pull(self, archive: Archive) -> None:
-        ...         archive.observe(archive.best + torch.randn(3, archive.task.dim), stage="random")
+        ...         archive.observe(archive.best + torch.randn(3, archive.oracle.dim), stage="random")
         ...     def level(self, archive: Archive) -> float:
         ...         return archive.best_cost
         >>> arm: Arm = AtRandom()
@@ -44,8 +44,9 @@ class ShiftArm:
     changes nothing the metric could see, or was queried before, is not queried.
 
     Example:
+        >>> from metricopt.task.oracle import Oracle
         >>> from metricopt.task.quadratic import QuadraticTask
-        >>> archive = Archive(QuadraticTask(dim=4), 3)
+        >>> archive = Archive(Oracle(QuadraticTask(dim=4)), 3)
         >>> archive.observe(torch.zeros(1, 4), stage="start", plain=True)
         >>> ShiftArm(torch.tensor([3]), rows=10).pull(archive)
         >>> archive.points[1:].tolist()
@@ -87,8 +88,9 @@ class ShiftArm:
 
     def _visible(self, archive: Archive, points: Tensor) -> Tensor:
         """Which points (n, dim) look different from the best plain one, (n,)."""
-        outputs = archive.task.shown(torch.cat([archive.plain[None], points]), rows=self._rows)
-        seen = torch.cat([view.features(outputs) for view in archive.task.views], 1)
+        probe = archive.oracle.probe
+        outputs = probe.shown(torch.cat([archive.plain[None], points]), rows=self._rows)
+        seen = torch.cat([view.features(outputs) for view in probe.views], 1)
         return (seen[1:] != seen[0]).any(1)
 
     def _resize(self) -> None:

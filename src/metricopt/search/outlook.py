@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from metricopt.search.geometry import Geometry, geometry_of
-from metricopt.task.base import Task
+from metricopt.task.probe import Probe
 from metricopt.task.views import View
 
 _STEP = 0.02  # of the central differences: small against any useful change of phi, large against float32's rounding
@@ -25,7 +25,7 @@ class Outlook:
 
     Example:
         >>> from metricopt.task.quadratic import QuadraticTask
-        >>> outlook, _ = measured(QuadraticTask(dim=3), torch.ones(3), rows=10)  # of which phi itself is shown
+        >>> outlook, _ = measured(QuadraticTask(dim=3).probe(), torch.ones(3), rows=10)  # of which phi itself is shown
         >>> torch.allclose(outlook.outputs(torch.ones(1, 3)), torch.full((1, 1, 3), 2.0), atol=1e-4)
         True
     """
@@ -34,9 +34,9 @@ class Outlook:
     origin: Tensor
     jacobian: Tensor
 
-    def around(self, task: Task, phi: Tensor, *, rows: int) -> "Outlook":
+    def around(self, probe: Probe, phi: Tensor, *, rows: int) -> "Outlook":
         """The same around another phi near by: with its outputs, and the change measured before."""
-        return Outlook(phi.clone(), task.shown(phi[None], rows=rows)[0], self.jacobian)
+        return Outlook(phi.clone(), probe.shown(phi[None], rows=rows)[0], self.jacobian)
 
     def outputs(self, steps: Tensor) -> Tensor:
         """Outputs of centre + steps (k, dim): (k, n, columns)."""
@@ -72,17 +72,17 @@ class Outlook:
         return path
 
 
-def measured(task: Task, phi: Tensor, *, rows: int) -> tuple[Outlook, Geometry]:
+def measured(probe: Probe, phi: Tensor, *, rows: int) -> tuple[Outlook, Geometry]:
     """The outlook from one phi (dim,) and its geometry, by central differences: 2 dim + 1 forward passes, no query.
 
     Example:
         >>> from metricopt.task.quadratic import QuadraticTask
-        >>> _, geometry = measured(QuadraticTask(dim=3), torch.zeros(3), rows=10)
+        >>> _, geometry = measured(QuadraticTask(dim=3).probe(), torch.zeros(3), rows=10)
         >>> torch.allclose(geometry.plain(torch.ones(1, 3)).norm(), torch.tensor(3.0).sqrt(), atol=1e-3)
         True
     """
-    steps = _STEP * torch.eye(task.dim)
-    ahead, behind = task.shown(phi + steps, rows=rows), task.shown(phi - steps, rows=rows)  # (dim, n, columns)
-    change = (task.responses(ahead) - task.responses(behind)) / (2 * _STEP)
+    steps = _STEP * torch.eye(probe.dim)
+    ahead, behind = probe.shown(phi + steps, rows=rows), probe.shown(phi - steps, rows=rows)  # (dim, n, columns)
+    change = (probe.responses(ahead) - probe.responses(behind)) / (2 * _STEP)
     jacobian = (ahead - behind) / (2 * _STEP)
-    return Outlook(phi.clone(), task.shown(phi[None], rows=rows)[0], jacobian), geometry_of(change)
+    return Outlook(phi.clone(), probe.shown(phi[None], rows=rows)[0], jacobian), geometry_of(change)

@@ -24,9 +24,11 @@ class ThresholdArm:
         spent: Whether the threshold is chosen, or the metric does not look at it.
 
     Example:
+        >>> from metricopt.task.oracle import Oracle
         >>> from metricopt.task.quadratic import QuadraticTask
         >>> task = QuadraticTask(dim=3, shifts=1)
-        >>> archive, arm = Archive(task, 40), ThresholdArm(task.shift_coordinates, rows=10)
+        >>> oracle = Oracle(task)
+        >>> archive, arm = Archive(oracle, 40), ThresholdArm(oracle.probe.shift_coordinates, rows=10)
         >>> archive.observe(torch.zeros(1, 3), stage="start", plain=True)
         >>> while not arm.spent:
         ...     arm.pull(archive)
@@ -43,7 +45,7 @@ class ThresholdArm:
     def pull(self, archive: Archive) -> None:
         """Step up and down or, once steps are small, ask around the best one and choose."""
         if self._steps is None:
-            spread = float(archive.task.shown(archive.plain[None], rows=self._rows).std())
+            spread = float(archive.oracle.probe.shown(archive.plain[None], rows=self._rows).std())
             self._unit = min(1.0, spread) if spread > 0 else 1.0
             self._steps = ShiftArm(self._coordinate, rows=self._rows, first=self._unit, smallest=_STEP * self._unit)
         if not self._steps.spent:

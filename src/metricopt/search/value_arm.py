@@ -11,7 +11,7 @@ from metricopt.search.outlook import Outlook, measured
 from metricopt.search.proposals import sparse_steps, steps_in_span, within
 from metricopt.search.recipe import Recipe
 from metricopt.search.view_gp import ViewGP, likeliest, squared_distances, view_gp
-from metricopt.task.base import Task
+from metricopt.task.oracle import Oracle
 from metricopt.task.views import RAW, View
 
 _LEAST = 6  # answers a value function is fitted to
@@ -31,10 +31,10 @@ class ValueArm:
 
     Example:
         >>> from metricopt.task.quadratic import QuadraticTask
-        >>> task, draw = QuadraticTask(dim=3), torch.Generator().manual_seed(0)
-        >>> archive = Archive(task, 50)
+        >>> oracle, draw = Oracle(QuadraticTask(dim=3)), torch.Generator().manual_seed(0)
+        >>> archive = Archive(oracle, 50)
         >>> archive.observe(torch.zeros(1, 3), stage="start")
-        >>> arm = ValueArm(task, Recipe(), landmarks=torch.zeros(1, 3), generator=draw)
+        >>> arm = ValueArm(oracle, Recipe(), landmarks=torch.zeros(1, 3), generator=draw)
         >>> for _ in range(8):
         ...     arm.pull(archive)
         >>> bool(archive.best_cost < 0.1), arm.held_out_correlation(archive) > 0.8
@@ -43,11 +43,14 @@ class ValueArm:
 
     spent = False
 
-    def __init__(self, task: Task, recipe: Recipe, *, landmarks: Tensor, generator: torch.Generator) -> None:
-        self._task, self._recipe, self._generator = task, recipe, generator
+    def __init__(self, oracle: Oracle, recipe: Recipe, *, landmarks: Tensor, generator: torch.Generator) -> None:
+        self._oracle = oracle
+        self._probe = oracle.probe
+        self._recipe = recipe
+        self._generator = generator
         self._landmarks = landmarks
         self._radius, self._won, self._lost = recipe.radius, 0, 0
-        self._geometry = euclidean(task.dim)
+        self._geometry = euclidean(oracle.dim)
         self._outlook: Outlook | None = None
         self._guide: tuple[Tensor, Tensor] | None = None
         self._seen: dict[str, Tensor] = {}
@@ -76,17 +79,17 @@ class ValueArm:
 
     @property
     def _views(self) -> tuple[View, ...]:
-        return self._task.views if self._recipe.views else (RAW,)
+        return self._probe.views if self._recipe.views else (RAW,)
 
     def _look(self, archive: Archive) -> Outlook:
         """What is shown around the best point; how it changes with phi is measured anew once in a while."""
         outlook, best, rows = self._outlook, archive.best, self._recipe.rows
         if outlook is None or len(archive.costs) - self._measured > _MEASURE:
-            outlook, geometry = measured(self._task, best, rows=rows)
-            self._geometry = geometry if self._recipe.whiten else euclidean(self._task.dim)
+            outlook, geometry = measured(self._probe, best, rows=rows)
+            self._geometry = geometry if self._recipe.whiten else euclidean(self._probe.dim)
             self._measured = len(archive.costs)
         elif not torch.equal(outlook.centre, best):
-            outlook = outlook.around(self._task, best, rows=rows)
+            outlook = outlook.around(self._probe, best, rows=rows)
         if not self._recipe.views:  # the value is a function of phi then, in whitened coordinates
             outlook = Outlook(best.clone(), self._geometry.whitened(best[None]), self._geometry.to_whitened.T[:, None])
         self._outlook = outlook
@@ -109,7 +112,7 @@ class ValueArm:
         known = self._seen.get(view.name, torch.zeros(0))
         if len(points) > len(known):
             fresh = points[len(known) :].split(32)
-            parts = [view.features(self._task.shown(some, rows=self._recipe.rows)) for some in fresh]
+            parts = [view.features(self._probe.shown(some, rows=self._recipe.rows)) for some in fresh]
             self._seen[view.name] = torch.cat([known, *parts] if len(known) else parts)
         return self._seen[view.name]
 
@@ -136,7 +139,7 @@ class ValueArm:
     def _note(self, value: ViewGP, outlook: Outlook, chosen: Tensor, costs: Tensor) -> None:
         asked = outlook.features(self.view, self._geometry.plain(chosen[: len(costs)]))
         forecast = {"predicted": value(asked).tolist(), "true": costs.tolist(), "std": value.std(asked).tolist()}
-        ledger = self._task.ledger
+        ledger = self._oracle.ledger
         ledger.note("forecast", {"first": len(ledger.queries) - len(costs), **forecast})
 
     def held_out_correlation(self, archive: Archive, *, folds: int = 5) -> float:
@@ -154,7 +157,7 @@ class ValueArm:
 
     def _candidates(self, best: Tensor) -> Tensor:
         count, geometry, generator = self._recipe.candidates, self._geometry, self._generator
-        families = [sparse_steps(count // 2, self._task.dim, generator)]
+        families = [sparse_steps(count // 2, self._probe.dim, generator)]
         for vectors, share in self._subspaces(best, geometry):
             if len(vectors):
                 families.append(steps_in_span(vectors, count // share, generator))
@@ -162,16 +165,16 @@ class ValueArm:
         return steps[torch.randperm(len(steps), generator=generator)]
 
     def _subspaces(self, best: Tensor, geometry: Geometry) -> list[tuple[Tensor, int]]:
-        none = torch.zeros(0, self._task.dim)
+        none = torch.zeros(0, self._probe.dim)
         gradients = geometry.gradient(self._gradients(best)) if self._recipe.guided else none
-        shifts = geometry.to_whitened[:, self._task.shift_coordinates].T if self._recipe.shifts else none
+        shifts = geometry.to_whitened[:, self._probe.shift_coordinates].T if self._recipe.shifts else none
         ways = geometry.whitened(self._landmarks - best)
         return [(gradients, 4), (shifts, 6), (ways[ways.norm(dim=1) > 1e-4], 8)]
 
     def _gradients(self, best: Tensor) -> Tensor:
         """Group-wise loss gradients at the best point, computed anew only when it has moved."""
         if self._guide is None or not torch.equal(self._guide[0], best):
-            self._guide = (best.clone(), self._task.directions(best))
+            self._guide = (best.clone(), self._probe.directions(best))
         return self._guide[1]
 
     def _adjust(self, *, improved: bool) -> None:

@@ -13,7 +13,7 @@ from metricopt.search.arms import Arm, ShiftArm
 from metricopt.search.recipe import Recipe
 from metricopt.search.threshold_arm import ThresholdArm
 from metricopt.search.value_arm import ValueArm
-from metricopt.task.base import Task
+from metricopt.task.oracle import Oracle
 
 # One look at each output, or a line search along a single one, but at most this share of all queries.
 _FIRST_QUERIES, _FIRST_LOOK = 16, 0.3
@@ -36,13 +36,13 @@ class Walk:
     rank_correlation: float
 
 
-def walk(task: Task, *, queries: int, seed: int, starts: Tensor, recipe: Recipe | None = None) -> Walk:
+def walk(oracle: Oracle, *, queries: int, seed: int, starts: Tensor, recipe: Recipe | None = None) -> Walk:
     """Search phi for the lowest cost within `queries` queries, from 0 and the given starts (n, dim).
 
     Example:
         >>> from metricopt.task.quadratic import QuadraticTask
         >>> task = QuadraticTask(dim=4)
-        >>> found = walk(task, queries=60, seed=0, starts=torch.zeros(0, 4))
+        >>> found = walk(Oracle(task), queries=60, seed=0, starts=torch.zeros(0, 4))
         >>> before, after = task.costs(torch.stack([torch.zeros(4), found.outcome.phi]))
         >>> bool(after < 0.5 * before)
         True
@@ -50,18 +50,18 @@ def walk(task: Task, *, queries: int, seed: int, starts: Tensor, recipe: Recipe 
     recipe = Recipe() if recipe is None else recipe
     if queries < 1:
         raise BudgetError(f"the search was given {queries} metric queries; expected at least 1")
-    archive = Archive(task, queries, caution=recipe.caution)
-    landmarks = torch.cat([torch.zeros(1, task.dim), starts]) if recipe.starts else torch.zeros(1, task.dim)
+    archive = Archive(oracle, queries, caution=recipe.caution)
+    landmarks = torch.cat([torch.zeros(1, oracle.dim), starts]) if recipe.starts else torch.zeros(1, oracle.dim)
     _check_answers(archive)
     for number, landmark in enumerate(landmarks[1:]):
         # On rows whose labels it has learnt a start looks better than it is.
-        archive.observe(landmark[None], stage="start", plain=number < task.plain_starts)
-    value = ValueArm(task, recipe, landmarks=landmarks, generator=stream(seed, "value arm"))
+        archive.observe(landmark[None], stage="start", plain=number < oracle.probe.plain_starts)
+    value = ValueArm(oracle, recipe, landmarks=landmarks, generator=stream(seed, "value arm"))
     arms: list[Arm] = [value]
-    if recipe.shifts and len(task.shift_coordinates):
-        one = len(task.shift_coordinates) == 1
-        shift = (ThresholdArm if one else ShiftArm)(task.shift_coordinates, rows=recipe.rows)
-        _first_look(archive, shift, outputs=len(task.shift_coordinates))
+    shifts = oracle.probe.shift_coordinates
+    if recipe.shifts and len(shifts):
+        shift = (ThresholdArm if len(shifts) == 1 else ShiftArm)(shifts, rows=recipe.rows)
+        _first_look(archive, shift, outputs=len(shifts))
         arms.insert(0, shift)
     _spend(archive, arms, least=recipe.least)
     return Walk(archive.outcome(), value.held_out_correlation(archive))
@@ -76,12 +76,12 @@ def _first_look(archive: Archive, shift: Arm, *, outputs: int) -> None:
 
 def _check_answers(archive: Archive) -> None:
     """Query phi = 0, twice if need be: a metric that cannot judge the original model would waste every query."""
-    origin = torch.zeros(1, archive.task.dim)
+    origin = torch.zeros(1, archive.oracle.dim)
     archive.observe(origin, stage="start", plain=True)
     if bool(archive.costs.isnan().all()):
         archive.observe(origin, stage="retry", plain=True)
     if bool(archive.costs.isnan().all()):
-        why = archive.task.ledger.queries[-1].failure or "no reason given"
+        why = archive.oracle.ledger.queries[-1].failure or "no reason given"
         raise MetricError(
             f"the metric failed at phi = 0, the original model, {len(archive.costs)} times of {len(archive.costs)}; "
             f"expected a number: {why}"

@@ -1,35 +1,31 @@
-"""Asking metrics about a population of phi: on their outputs, or on the model set to each of them."""
+"""Asking metrics about a population of phi: on their predictions, or on the model set to each of them."""
 
 import math
 import warnings
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from metricopt.adapters import AdaptedModel
-from metricopt.adapters.device import examples_on_model
+from metricopt.adapters.device import on_model
 from metricopt.core.errors import MetricError, MetricFailureWarning
-from metricopt.data.dataset import Examples
+from metricopt.core.tree import Tree, rows
+from metricopt.data.dataset import Batch, Data, Examples
 from metricopt.metrics import Metric
 from metricopt.metrics.metric import Answer
+from metricopt.task.predictions import Predictions
 
 
 def answers(
-    metric: Metric,
-    outputs: Tensor | None,
-    examples: Examples,
-    *,
-    model: AdaptedModel,
-    phi: Tensor,
-    members: Sequence[int],
+    metric: Metric, predictions: Predictions, data: Data, *, model: AdaptedModel, members: Sequence[int]
 ) -> Iterator[Answer]:
-    """Answers about the listed members of phi (population, dim), from their outputs on the examples where these do."""
+    """Answers about the listed members, from their predictions on the rows of `data` where these do."""
     if metric.on == "model":
-        return _of_models(metric, examples, model, phi, members)
-    if outputs is None:
-        raise MetricError(f"metric {metric.name!r} is computed on outputs, but got none: pass outputs")
-    return metric.answers(outputs, examples.targets, examples.groups, members=members)
+        return _of_models(metric, data, model, predictions.phi, members)
+    targets, groups = data.truth
+    return metric.answers(predictions.for_metric(metric), targets, groups, members=members)
 
 
 def settled(found: Iterator[Answer], population: int) -> Tensor:
@@ -55,36 +51,80 @@ def warned(answer: Answer, population: int) -> str:
     return str(answer.error)
 
 
-def resampled_costs(metric: Metric, outputs: Tensor, examples: Examples, *, resamples: int, at_once: int) -> Tensor:
-    """Costs of one member's outputs (n, ...) on resamples of the rows, the same rows every time, (resamples,).
+def resampled_costs(
+    metric: Metric, predicted: Tree, truth: tuple[Tree, Tensor | None], *, rows: int, resamples: int, at_once: int
+) -> Tensor:
+    """Costs of one member's predictions on resamples of the rows, the same rows every time, (resamples,).
 
     Example:
         >>> from metricopt.metrics import mcr
-        >>> data = Examples(torch.zeros(50, 1), torch.arange(50) % 2)
-        >>> costs = resampled_costs(mcr(), torch.ones(50), data, resamples=400, at_once=100)
+        >>> truth = torch.arange(50) % 2, None
+        >>> costs = resampled_costs(mcr(), torch.ones(50), truth, rows=50, resamples=400, at_once=100)
         >>> round(float(costs.mean()), 2), round(float(costs.std()), 2)  # of a share of 0.5 of 50 rows: 0.07
         (0.5, 0.07)
     """
-    generator, rows, values = torch.Generator().manual_seed(0), len(examples), []
+    generator = torch.Generator().manual_seed(0)
+    values = []
     for start in range(0, resamples, at_once):
         some = min(at_once, resamples - start)
         index = torch.randint(rows, (some, rows), generator=generator)
-        groups = None if examples.groups is None else examples.groups[index]
-        values.append(metric.values(outputs[index], examples.targets[index], groups, failures="nan"))
+        values.append(values_on_rows(metric, predicted, truth, index))
     return metric.cost(torch.cat(values))
 
 
+def values_on_rows(metric: Metric, predicted: Tree, truth: tuple[Tree, Tensor | None], index: Tensor) -> Tensor:
+    """Values of one member's predictions on each choice of rows (replicates, n), NaN where it failed, (replicates,).
+
+    Example:
+        >>> from metricopt.metrics import mcr
+        >>> truth = torch.tensor([0, 1, 1]), None
+        >>> values_on_rows(mcr(), torch.ones(3), truth, torch.tensor([[0, 0, 0], [1, 1, 2]])).tolist()
+        [1.0, 0.0]
+    """
+    targets, groups = truth
+    if isinstance(predicted, Tensor) and isinstance(targets, Tensor):
+        some = None if groups is None else groups[index]
+        return metric.values(predicted[index], targets[index], some, failures="nan")
+    return torch.tensor([_value_on(metric, predicted, targets, groups, each) for each in index], dtype=torch.float64)
+
+
+def _value_on(metric: Metric, predicted: Tree, targets: Tree, groups: Tensor | None, index: Tensor) -> float:
+    some = None if groups is None else groups[index]
+    try:
+        return metric.value(rows(predicted, index), rows(targets, index), some)
+    except MetricError as error:
+        warnings.warn(str(error), MetricFailureWarning, stacklevel=5)
+        return math.nan
+
+
+def whole_batch(data: Data) -> Batch:
+    """All of a data set as one batch, for metrics that are handed the model and the inputs."""
+    if isinstance(data, Examples):
+        return Batch(data.inputs, data.targets, data.groups)
+    return data.batch(torch.arange(len(data)), seed=0)
+
+
+def on_device(model: AdaptedModel, batch: Batch) -> Batch:
+    """A batch where the model is."""
+    return Batch(*(on_model(model, part) for part in batch))
+
+
 def _of_models(
-    metric: Metric, examples: Examples, model: AdaptedModel, phi: Tensor, members: Sequence[int]
+    metric: Metric, data: Data, model: AdaptedModel, phi: Tensor, members: Sequence[int]
 ) -> Iterator[Answer]:
-    before, examples = model.phi.detach().clone(), examples_on_model(model, examples)
+    before = model.phi.detach().clone()
+    batch = on_device(model, whole_batch(data))
     for member in members:
         model.phi.data.copy_(phi[member])
         try:
-            value = metric.value_of_model(model, examples.inputs, examples.targets, examples.groups)
-            answer = Answer(member, value)
+            answer = Answer(member, value_of_model(metric, model, batch))
         except MetricError as error:
             answer = Answer(member, math.nan, error)
         finally:
             model.phi.data.copy_(before)
         yield answer
+
+
+def value_of_model(metric: Metric, model: Any, batch: Batch) -> float:
+    """What a metric that is computed on the model itself says of it, at its own phi."""
+    return metric.value_of_model(model, batch.inputs, batch.targets, batch.groups)

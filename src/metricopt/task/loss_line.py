@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from metricopt.adapters.device import on_model
+from metricopt.data.dataset import Batch
 from metricopt.task.supervised import SupervisedTask
 
 SHARES = (-0.2, -0.1, 0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2)
@@ -21,14 +21,17 @@ def loss_line(task: SupervisedTask, phi: Tensor, *, rows: int = 1024) -> dict[st
         >>> model, loss = adapt(torch.nn.Linear(3, 2), OutputAffine()), torch.nn.functional.cross_entropy
         >>> task = SupervisedTask(model, loss=loss, metric=mcr(), train=data, search=data)
         >>> line = loss_line(task, torch.ones(task.dim))
-        >>> len(line["loss"]) == len(line["shares"]), task.ledger.used
-        (True, 0)
+        >>> len(line["loss"]) == len(line["shares"])
+        True
     """
     # The first rows of data sorted by class would be of one class.
     every = max(1, len(task.train) // rows)
-    part = task.train.rows(torch.arange(0, len(task.train), every))
-    inputs, targets = on_model(task.model, part.inputs), on_model(task.model, part.targets)
+    index = torch.arange(0, len(task.train), every)
+    batches = [task.train.batch(some, seed=0) for some in index.split(rows if task.simple else task.batch_size)]
     with torch.no_grad():
-        outputs = [task.model.outputs((share * phi)[None], inputs)[0] for share in SHARES]
-        losses = [float(task.loss_function(each, targets)) for each in outputs]
+        losses = [_mean_loss(task, share * phi, batches) for share in SHARES]
     return {"shares": list(SHARES), "loss": losses}
+
+
+def _mean_loss(task: SupervisedTask, phi: Tensor, batches: list[Batch]) -> float:
+    return sum(float(task.loss_rule(task.model, phi, batch)) for batch in batches) / len(batches)

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from metricopt.core.seeding import stream
-from metricopt.run.ledger import QueryLedger
 from metricopt.task.base import Task
+from metricopt.task.probe import Probe
 
 
 @final
@@ -26,11 +26,9 @@ class QuadraticTask(Task):
         scale: Width of the cost (s).
 
     Example:
-        >>> task = QuadraticTask(dim=4, queries=3)
-        >>> task.observe(torch.stack([task.optimum, torch.zeros(4)])).round(decimals=3).tolist()
+        >>> task = QuadraticTask(dim=4)
+        >>> task.costs(torch.stack([task.optimum, torch.zeros(4)])).round(decimals=3).tolist()
         [0.0, 0.393]
-        >>> task.ledger.used
-        2
     """
 
     def __init__(
@@ -38,7 +36,6 @@ class QuadraticTask(Task):
         dim: int = 8,
         *,
         seed: int = 0,
-        queries: int | None = None,
         noise: float = 0.3,
         scale: float = 1.0,
         shifts: int = 2,
@@ -48,7 +45,6 @@ class QuadraticTask(Task):
         Args:
             dim: Size of phi.
             seed: Of the optima and curvatures.
-            queries: Budget of the ledger; None for no limit.
             noise: Standard deviation of each coordinate of the mini-batch's own optimum.
             scale: Distance, the same as that of the origin, at which the cost is 1 - exp(-1/2).
             shifts: How many of the last coordinates are called shifts.
@@ -60,8 +56,8 @@ class QuadraticTask(Task):
         self.loss_optimum = 0.6 * self.optimum + 0.3 * scale * aside
         self.curvature = 0.5 + 1.5 * torch.rand(dim, generator=generator)
         self.dim, self.scale = dim, scale
-        self.ledger = QueryLedger(budget=queries)
-        self._noise, self._shifts = noise, min(shifts, dim)
+        self.shifts = min(shifts, dim)
+        self._noise = noise
 
     def batches(self, population: int, generator: torch.Generator) -> Iterator[Tensor]:
         """Endless displacements of the loss optimum, (population, dim)."""
@@ -77,16 +73,34 @@ class QuadraticTask(Task):
         distance = (phi.double() - self.optimum.double()).square().sum(-1)
         return -torch.expm1(-distance / (2 * self.scale**2))
 
+    def probe(self) -> Probe:
+        """Its gradients by group, and its shifts."""
+        return QuadraticProbe(self)
+
+
+@final
+class QuadraticProbe(Probe):
+    """What can be seen of a `QuadraticTask` besides phi: loss gradients by group, and which coordinates are shifts.
+
+    Example:
+        >>> QuadraticTask(dim=3, shifts=1).probe().shift_coordinates
+        tensor([2])
+    """
+
+    def __init__(self, task: QuadraticTask) -> None:
+        super().__init__(task)
+        self._quadratic = task
+
     def directions(self, phi: Tensor) -> Tensor:
         """Gradients of the loss within four blocks of coordinates, which stand for groups of examples: (4, dim)."""
-        gradient = self.curvature * (phi - self.loss_optimum)
+        gradient = self._quadratic.curvature * (phi - self._quadratic.loss_optimum)
         block = torch.arange(self.dim) * 4 // self.dim
         return torch.stack([gradient * (block == b) for b in range(4)])
 
     @property
     def shift_coordinates(self) -> Tensor:
         """The last coordinates."""
-        return torch.arange(self.dim - self._shifts, self.dim)
+        return torch.arange(self.dim - self._quadratic.shifts, self.dim)
 
 
 def distance_at(cost: float, *, scale: float = 1.0) -> float:

@@ -94,6 +94,8 @@ _BY_WHAT_IT_IS_GIVEN: dict[str, tuple[View, ...]] = {
     "logits": (PROBABILITY_RANKS, RANKS, RAW),
     "embeddings": (RAW,),
     "model": (LABELS, PROBABILITIES, RAW),
+    "values": (RAW,),
+    "outputs": (LABELS, PROBABILITIES, RAW),
 }
 
 

@@ -3,10 +3,11 @@
 Every module of this package is imported, so that a new rival is one new file with one decorator.
 
 Example:
-    >>> from metricopt_lab.problems import QuadraticTask
-    >>> task = QuadraticTask(dim=4)
-    >>> outcome = BASELINES["random_search"].run(task, queries=20, seed=0)
-    >>> task.ledger.used
+    >>> from metricopt.task.oracle import Oracle
+    >>> from metricopt.task.quadratic import QuadraticTask
+    >>> oracle = Oracle(QuadraticTask(dim=4))
+    >>> outcome = BASELINES["random_search"].run(oracle, queries=20, seed=0)
+    >>> oracle.ledger.used
     20
 """
 

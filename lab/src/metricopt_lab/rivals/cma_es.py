@@ -16,7 +16,7 @@ from torch import Tensor
 
 from metricopt.core.records import Outcome
 from metricopt.core.seeding import derived_seed
-from metricopt.task.base import Task
+from metricopt.task.oracle import Oracle
 from metricopt_lab.rivals.incumbent import Incumbent
 from metricopt_lab.rivals.named import baseline
 
@@ -24,16 +24,16 @@ SIGMA = 0.6
 
 
 @baseline("cma_es")
-def cma_es(task: Task, *, queries: int, seed: int) -> Outcome:
+def cma_es(oracle: Oracle, *, queries: int, seed: int) -> Outcome:
     """CMA-ES from phi = 0 with pycma's own settings, the best vector queried.
 
     Example:
-        >>> from metricopt_lab.problems import QuadraticTask
+        >>> from metricopt.task.quadratic import QuadraticTask
         >>> task = QuadraticTask(dim=4)
-        >>> bool(task.costs(cma_es(task, queries=150, seed=0).phi[None]) < 0.02)
+        >>> bool(task.costs(cma_es(Oracle(task), queries=150, seed=0).phi[None]) < 0.02)
         True
     """
-    best = Incumbent(task, queries=queries)
+    best = Incumbent(oracle, queries=queries)
     search_cma(best, sigma=SIGMA, seed=seed)
     return best.outcome()
 

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from metricopt.core.errors import DataError
 from metricopt.core.seeding import stream
-from metricopt.data.dataset import batch_stream
+from metricopt.data.dataset import Examples
+from metricopt.data.sampling import batch_stream
 from metricopt.task.base import Task
 from metricopt.task.supervised import SupervisedTask
 
@@ -33,7 +34,7 @@ def loss_path(task: Task, batches: Iterator[Any], *, steps: int = STEPS, lr: flo
         lr: First learning rate.
 
     Example:
-        >>> from metricopt_lab.problems import QuadraticTask
+        >>> from metricopt.task.quadratic import QuadraticTask
         >>> task = QuadraticTask(dim=2, noise=0.0)
         >>> path = loss_path(task, task.batches(1, stream(0)), steps=200)
         >>> torch.allclose(path[-1], task.loss_optimum, atol=0.01)
@@ -69,6 +70,7 @@ def label_batches(task: Task, seed: int) -> Iterator[Any]:
             f"a rival that learns from the targets of the metric's data was given a {type(task).__name__} which hides "
             f"them; expected a SupervisedTask with labels_visible=True: set it or choose a rival without labels"
         )
+    assert isinstance(task.search, Examples)
     return batch_stream(
         task.search,
         1,

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from metricopt.core.records import Outcome
-from metricopt.task.base import Task
+from metricopt.task.oracle import Oracle
 
 _AT_ONCE = 50  # vectors a call: outputs of more would need much memory and be no faster
 
@@ -17,7 +17,7 @@ WORST = 1.0
 
 @final
 class Incumbent:
-    """Queries a task within a budget and remembers the best vector after each query.
+    """Asks an oracle within a budget and remembers the best vector after each query.
 
     Attributes:
         phi: The best vector so far, (dim,).
@@ -25,24 +25,25 @@ class Incumbent:
         used: Queries so far.
 
     Example:
-        >>> from metricopt_lab.problems import QuadraticTask
-        >>> best = Incumbent(QuadraticTask(dim=2), queries=2, start=torch.zeros(2))
+        >>> from metricopt.task.quadratic import QuadraticTask
+        >>> best = Incumbent(Oracle(QuadraticTask(dim=2)), queries=2, start=torch.zeros(2))
         >>> best.observe(torch.ones(1, 2)).shape, best.left
         (torch.Size([1]), 0)
     """
 
-    def __init__(self, task: Task, *, queries: int, start: Tensor | None = None) -> None:
+    def __init__(self, oracle: Oracle, *, queries: int, start: Tensor | None = None) -> None:
         """Query `start`, unless the budget is 0.
 
         Args:
-            task: What to query.
+            oracle: Who is asked.
             queries: How many queries may be spent.
             start: First vector; 0 if None.
         """
-        self.phi = torch.zeros(task.dim) if start is None else start.detach().clone()
+        self.phi = torch.zeros(oracle.dim) if start is None else start.detach().clone()
         self.cost = math.inf
         self.used = 0
-        self._task, self._queries = task, queries
+        self._oracle = oracle
+        self._queries = queries
         self._history: list[tuple[int, Tensor]] = [(0, self.phi)]
         if queries > 0:
             self.observe(self.phi[None])
@@ -50,7 +51,7 @@ class Incumbent:
     @property
     def left(self) -> int:
         """Queries left; none once the metric has failed too often."""
-        return 0 if self._task.ledger.stopped else self._queries - self.used
+        return 0 if self._oracle.ledger.stopped else self._queries - self.used
 
     def observe(self, phi: Tensor) -> Tensor:
         """Costs of as many of the vectors (population, dim) as there are queries for; failures count as worst."""
@@ -63,7 +64,7 @@ class Incumbent:
         return Outcome(self.phi, tuple(self._history))
 
     def _observed(self, phi: Tensor) -> Tensor:
-        costs = self._task.observe(phi)
+        costs = self._oracle.observe(phi)
         for vector, cost in zip(phi, costs.tolist(), strict=True):
             self.used += 1
             if cost < self.cost:  # never true of NaN

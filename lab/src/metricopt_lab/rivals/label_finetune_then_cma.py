@@ -6,7 +6,7 @@ no gain at all with .6. a9a_plain_f1: .320 / .299 / .296, .320 / .295 / .298 and
 """
 
 from metricopt.core.records import Outcome
-from metricopt.task.base import Task
+from metricopt.task.oracle import Oracle
 from metricopt_lab.rivals.cma_es import search_cma
 from metricopt_lab.rivals.label_finetune import finetuned_incumbent
 from metricopt_lab.rivals.named import baseline
@@ -15,7 +15,7 @@ SIGMA = 0.1
 
 
 @baseline("label_finetune_then_cma", needs_labels=True)
-def label_finetune_then_cma(task: Task, *, queries: int, seed: int) -> Outcome:
+def label_finetune_then_cma(oracle: Oracle, *, queries: int, seed: int) -> Outcome:
     """Finetuning of phi by the loss on the labels of the metric's own data, then CMA-ES around the result.
 
     Example:
@@ -23,6 +23,6 @@ def label_finetune_then_cma(task: Task, *, queries: int, seed: int) -> Outcome:
         >>> BASELINES["label_finetune_then_cma"].needs_labels
         True
     """
-    best = finetuned_incumbent(task, queries=queries, seed=seed)
+    best = finetuned_incumbent(oracle, queries=queries, seed=seed)
     search_cma(best, sigma=SIGMA, seed=seed)
     return best.outcome()

@@ -7,13 +7,13 @@ from typing import Protocol
 
 from metricopt.core.records import Outcome
 from metricopt.core.registry import Registry
-from metricopt.task.base import Task
+from metricopt.task.oracle import Oracle
 
 
 class Rival(Protocol):
-    """A search for phi that spends at most `queries` metric queries of the task."""
+    """A search for phi that spends at most `queries` metric queries of the oracle."""
 
-    def __call__(self, task: Task, *, queries: int, seed: int) -> Outcome:
+    def __call__(self, oracle: Oracle, *, queries: int, seed: int) -> Outcome:
         """What it found, and would have found with fewer queries."""
         ...
 
@@ -24,13 +24,13 @@ class Baseline:
 
     Attributes:
         name: Its name in the registry.
-        run: `run(task, queries=..., seed=...)`.
+        run: `run(oracle, queries=..., seed=...)`.
         needs_labels: Whether it uses the targets of the metric's own data, so needs `labels_visible`.
         about: One line about it.
 
     Example:
-        >>> from metricopt_lab.problems import QuadraticTask
-        >>> BASELINES["pretrained"].run(QuadraticTask(dim=3), queries=10, seed=0).phi.tolist()
+        >>> from metricopt.task.quadratic import QuadraticTask
+        >>> BASELINES["pretrained"].run(Oracle(QuadraticTask(dim=3)), queries=10, seed=0).phi.tolist()
         [0.0, 0.0, 0.0]
     """
 

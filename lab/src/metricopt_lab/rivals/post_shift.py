@@ -9,7 +9,8 @@ from torch import Tensor
 
 from metricopt.core.errors import AdapterError
 from metricopt.core.records import Outcome
-from metricopt.task.base import Task
+from metricopt.task.oracle import Oracle
+from metricopt.task.probe import Probe
 from metricopt_lab.rivals.incumbent import Incumbent
 from metricopt_lab.rivals.named import baseline
 
@@ -18,39 +19,39 @@ FIRST_OFFSET, LAST_OFFSET = 1.0, 0.03
 
 
 @baseline("post_shift")
-def post_shift(task: Task, *, queries: int, seed: int) -> Outcome:  # noqa: ARG001
+def post_shift(oracle: Oracle, *, queries: int, seed: int) -> Outcome:  # noqa: ARG001
     """A threshold by repeated grids, or a logit bias for each class by coordinate search with shrinking offsets.
 
     It may end before its queries do: once offsets are below what the metric's data can resolve, more would only fit
     their noise.
 
     Example:
-        >>> from metricopt_lab.problems import QuadraticTask
+        >>> from metricopt.task.quadratic import QuadraticTask
         >>> task = QuadraticTask(dim=3, shifts=1)
-        >>> outcome = post_shift(task, queries=60, seed=0)
+        >>> outcome = post_shift(Oracle(task), queries=60, seed=0)
         >>> bool((outcome.phi[-1] - task.optimum[-1]).abs() < 0.05), outcome.phi[:-1].tolist()
         (True, [0.0, 0.0])
     """
-    best = Incumbent(task, queries=queries)
-    search_shifts(best, shift_axes(task), queries=best.left)
+    best = Incumbent(oracle, queries=queries)
+    search_shifts(best, shift_axes(oracle.probe), queries=best.left)
     return best.outcome()
 
 
-def shift_axes(task: Task) -> Tensor:
+def shift_axes(probe: Probe) -> Tensor:
     """Unit vectors of the coordinates that shift one output each, (outputs, dim); an error if there are none.
 
     Example:
-        >>> from metricopt_lab.problems import QuadraticTask
-        >>> shift_axes(QuadraticTask(dim=3, shifts=1)).tolist()
+        >>> from metricopt.task.quadratic import QuadraticTask
+        >>> shift_axes(QuadraticTask(dim=3, shifts=1).probe()).tolist()
         [[0.0, 0.0, 1.0]]
     """
-    where = task.shift_coordinates
+    where = probe.shift_coordinates
     if len(where) == 0:
         raise AdapterError(
-            f"post-hoc shifts were asked of a task whose adapter (dim {task.dim}) shifts no outputs; expected one that "
+            f"post-hoc shifts were asked of a task whose adapter (dim {probe.dim}) shifts no outputs; expected one that "
             f"does: add OutputAffine() to the adapter"
         )
-    return torch.eye(task.dim)[where]
+    return torch.eye(probe.dim)[where]
 
 
 def search_shifts(best: Incumbent, axes: Tensor, *, queries: int) -> None:

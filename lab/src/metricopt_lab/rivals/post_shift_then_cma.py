@@ -6,7 +6,7 @@ share .5 with .6: .383 / .363. a9a_plain_f1 (start .334): .303 / .298 with 1, wh
 """
 
 from metricopt.core.records import Outcome
-from metricopt.task.base import Task
+from metricopt.task.oracle import Oracle
 from metricopt_lab.rivals.cma_es import search_cma
 from metricopt_lab.rivals.incumbent import Incumbent
 from metricopt_lab.rivals.named import baseline
@@ -16,16 +16,16 @@ SHIFT_SHARE, SIGMA = 0.3, 1.0
 
 
 @baseline("post_shift_then_cma")
-def post_shift_then_cma(task: Task, *, queries: int, seed: int) -> Outcome:
+def post_shift_then_cma(oracle: Oracle, *, queries: int, seed: int) -> Outcome:
     """Post-hoc shifts with at most three tenths of the queries, then CMA-ES around the best of them.
 
     Example:
-        >>> from metricopt_lab.problems import QuadraticTask
+        >>> from metricopt.task.quadratic import QuadraticTask
         >>> task = QuadraticTask(dim=4)
-        >>> bool(task.costs(post_shift_then_cma(task, queries=150, seed=0).phi[None]) < 0.05)
+        >>> bool(task.costs(post_shift_then_cma(Oracle(task), queries=150, seed=0).phi[None]) < 0.05)
         True
     """
-    best = Incumbent(task, queries=queries)
-    search_shifts(best, shift_axes(task), queries=int(SHIFT_SHARE * best.left))
+    best = Incumbent(oracle, queries=queries)
+    search_shifts(best, shift_axes(oracle.probe), queries=int(SHIFT_SHARE * best.left))
     search_cma(best, sigma=SIGMA, seed=seed)
     return best.outcome()

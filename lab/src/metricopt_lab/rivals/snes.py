@@ -13,7 +13,7 @@ from torch import Tensor
 
 from metricopt.core.records import Outcome
 from metricopt.core.seeding import stream
-from metricopt.task.base import Task
+from metricopt.task.oracle import Oracle
 from metricopt_lab.rivals.incumbent import Incumbent
 from metricopt_lab.rivals.named import baseline
 
@@ -21,18 +21,18 @@ SIGMA = 0.6
 
 
 @baseline("snes")
-def snes(task: Task, *, queries: int, seed: int) -> Outcome:
+def snes(oracle: Oracle, *, queries: int, seed: int) -> Outcome:
     """Separable natural evolution strategies from phi = 0 with the standard rates, the best vector queried.
 
     Example:
-        >>> from metricopt_lab.problems import QuadraticTask
+        >>> from metricopt.task.quadratic import QuadraticTask
         >>> task = QuadraticTask(dim=4)
-        >>> bool(task.costs(snes(task, queries=150, seed=0).phi[None]) < 0.05)
+        >>> bool(task.costs(snes(Oracle(task), queries=150, seed=0).phi[None]) < 0.05)
         True
     """
-    best = Incumbent(task, queries=queries)
+    best = Incumbent(oracle, queries=queries)
     generator = stream(seed, "baseline", "snes")
-    dim, population = task.dim, 4 + math.floor(3 * math.log(task.dim))
+    dim, population = oracle.dim, 4 + math.floor(3 * math.log(oracle.dim))
     mean, sigma = best.phi.clone(), torch.full((dim,), SIGMA)
     rate, weights = (3 + math.log(dim)) / (5 * math.sqrt(dim)), utilities(population)
     while best.left > 0:

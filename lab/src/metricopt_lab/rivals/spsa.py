@@ -11,7 +11,7 @@ import torch
 
 from metricopt.core.records import Outcome
 from metricopt.core.seeding import stream
-from metricopt.task.base import Task
+from metricopt.task.oracle import Oracle
 from metricopt_lab.rivals.incumbent import Incumbent
 from metricopt_lab.rivals.named import baseline
 
@@ -19,21 +19,21 @@ PAIRS, RADIUS, STEP = 1, 0.3, 3.0
 
 
 @baseline("spsa")
-def spsa(task: Task, *, queries: int, seed: int) -> Outcome:
+def spsa(oracle: Oracle, *, queries: int, seed: int) -> Outcome:
     """Descent along two-point estimates of the metric's gradient with a rate falling to zero, best vector queried.
 
     Example:
-        >>> from metricopt_lab.problems import QuadraticTask
+        >>> from metricopt.task.quadratic import QuadraticTask
         >>> task = QuadraticTask(dim=4)
-        >>> bool(task.costs(spsa(task, queries=150, seed=0).phi[None]) < 0.1)
+        >>> bool(task.costs(spsa(Oracle(task), queries=150, seed=0).phi[None]) < 0.1)
         True
     """
-    best = Incumbent(task, queries=queries)
+    best = Incumbent(oracle, queries=queries)
     generator = stream(seed, "baseline", "spsa")
     phi, total = best.phi.clone(), max(best.left, 1)
     while best.left > 0:
         rate = STEP * best.left / total
-        noise = torch.randn(PAIRS, task.dim, generator=generator)
+        noise = torch.randn(PAIRS, oracle.dim, generator=generator)
         # The iterate itself is queried with the next pairs: it, not its perturbed copies, is what is to be returned.
         costs = best.observe(torch.cat([phi[None], phi + RADIUS * noise, phi - RADIUS * noise]))
         if len(costs) == 2 * PAIRS + 1:

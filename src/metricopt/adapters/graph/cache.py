@@ -2,8 +2,8 @@
 
 import shutil
 import tempfile
-from collections.abc import Sequence
-from typing import final
+from collections.abc import Iterator, Sequence
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -13,7 +13,9 @@ from metricopt.adapters import AdaptedModel
 from metricopt.adapters.device import on_model, rows_apart
 from metricopt.adapters.graph.split import Crossing, Cut
 from metricopt.adapters.graph.trace import CutError
-from metricopt.data.dataset import Examples
+from metricopt.core.errors import DataError
+from metricopt.core.tree import Tree, each, joined, opened, row_count, rows, tensors_of
+from metricopt.data.dataset import Data, Examples
 
 DEFAULT_MEMORY = 2**30
 # Rows the layers before the cut see at once, when a data set is gone through.
@@ -45,9 +47,9 @@ class PrefixCache:
 
     Example:
         >>> from metricopt.adapters import FiLM, adapt
-        >>> from metricopt_lab.networks import TabularMLP
+        >>> from torch import nn
         >>> data = Examples(torch.randn(40, 6, generator=torch.Generator().manual_seed(0)), torch.arange(40) % 2)
-        >>> model = adapt(TabularMLP(6), FiLM(dim=4))
+        >>> model = adapt(nn.Sequential(nn.Linear(6, 100), nn.BatchNorm1d(100), nn.Linear(100, 1)), FiLM(dim=4))
         >>> cache = PrefixCache(model, probe=data.inputs)
         >>> cache.fill(data)
         >>> cache.reason, cache.bytes_in_memory
@@ -58,67 +60,74 @@ class PrefixCache:
         True
     """
 
-    def __init__(self, model: AdaptedModel, *, memory: int = DEFAULT_MEMORY, probe: Tensor) -> None:
+    def __init__(self, model: AdaptedModel, *, memory: int = DEFAULT_MEMORY, probe: Tree) -> None:
         self.model = model
         self.memory = memory
         self.bytes_in_memory = self.bytes_on_disk = 0
-        probe = on_model(model, probe[:16])
+        probe = on_model(model, rows(probe, slice(0, 16)))
         self.reason, self.cut = _checked_cut(model, probe) if memory else ("it is turned off", None)
         # Of a network that cannot be cut rows may influence each other, so they stay together. On a processor they do
         # anyway; elsewhere memory is scarce enough to find out.
-        self._apart = self.cut is not None or (self._device.type != "cpu" and rows_apart(model, probe))
+        self._apart = self.cut is not None or (
+            self._device.type != "cpu" and model.reader is not None and rows_apart(model, probe)
+        )
         # The data themselves are kept too: their identity is the key.
-        self._kept: dict[int, tuple[Examples, Crossing]] = {}
-        self._placed: dict[int, tuple[Examples, Tensor]] = {}
-        self._refused: dict[int, Examples] = {}
+        self._kept: dict[int, tuple[Data, Crossing]] = {}
+        self._placed: dict[int, tuple[Data, Tree]] = {}
+        self._refused: dict[int, Data] = {}
         self._seen: dict[int, int] = {}
 
     @property
     def _device(self) -> torch.device:
         return self.model.phi.device
 
-    def holds(self, data: Examples) -> bool:
+    def holds(self, data: Data) -> bool:
         """Whether the activations of a data set are there."""
         return id(data) in self._kept
 
-    def fill(self, data: Examples) -> None:
+    def fill(self, data: Data) -> None:
         """Compute the activations of a data set, unless they are there or cannot be kept."""
         if self.holds(data) or id(data) in self._placed or id(data) in self._refused:
             return
         if self.cut is None:
             self._place(data)
             return
-        sample = self.cut.before(on_model(self.model, data.inputs[:1]))
+        sample = self.cut.before(on_model(self.model, data.inputs_at(slice(0, 1))))
         size = len(data) * sum(tensor.nbytes for tensor in sample)
         crossing = self._room(sample, len(data), size)
         if crossing is None:
             self._place(data)
             self.reason = f"{size / 2**20:.0f} MiB for {len(data)} rows are over the limit and not worth a file"
             return
-        for start in range(0, len(data), _ROWS):
-            inputs = on_model(self.model, data.inputs[start : start + _ROWS])
+        for stretch in data.stretches(_ROWS):
+            inputs = on_model(self.model, data.inputs_at(stretch))
             for room, part in zip(crossing, self.cut.before(inputs), strict=True):
-                room[start : start + len(part)] = part
+                room[stretch] = part
         self._kept[id(data)] = (data, crossing)
 
-    def gather(self, wanted: Sequence[tuple[Examples, Tensor]]) -> Tensor | Crossing:
-        """Rows of data sets by index, one below the other: activations if all sets are cached, inputs otherwise."""
+    def gather(self, wanted: Sequence[tuple[Data, Tensor]]) -> Tensor | Crossing:
+        """Rows of data sets by index, one below the other: activations if all sets are cached, inputs otherwise.
+
+        Of data whose inputs are one tensor.
+        """
         for data, index in wanted:
             self._count(data, index.numel())
         if all(self.holds(data) for data, _ in wanted):
             columns = zip(*(self._kept[id(data)][1] for data, _ in wanted), strict=True)
-            return tuple(_joined([c[i] for c, (_, i) in zip(column, wanted, strict=True)]) for column in columns)
-        return _joined([on_model(self.model, self._inputs(data)[index]) for data, index in wanted])
+            return Crossing(_below([c[i] for c, (_, i) in zip(column, wanted, strict=True)]) for column in columns)
+        return _below([on_model(self.model, self._inputs(data)[index]) for data, index in wanted])
 
-    def outputs(self, phi: Tensor, rows: Tensor | Crossing, *, paired: bool = False) -> Tensor:
+    def outputs(self, phi: Tensor, given: Tree | Crossing, *, paired: bool = False) -> Tensor:
         """As `AdaptedModel.outputs`, of what `gather` gave, or of inputs."""
-        if isinstance(rows, Tensor):
-            return self.model.outputs(phi, on_model(self.model, rows), paired=paired)
+        if not isinstance(given, Crossing):
+            return self.model.outputs(phi, on_model(self.model, given), paired=paired)
         assert self.cut is not None
-        return self.cut.outputs(phi, rows, paired=paired)
+        return self.cut.outputs(phi, given, paired=paired)
 
-    def all_outputs(self, phi: Tensor, data: Examples, *, every: int = 1, at_once: int) -> Tensor:
-        """Outputs on all rows of a data set, or on every so manyth, without a graph, on the CPU, (population, n, ...).
+    def all_outputs(self, phi: Tensor, data: Data, *, every: int = 1, at_once: int) -> Tensor:
+        """Tensors read from the outputs on all rows of a data set, or on every so manyth, (population, n, ...).
+
+        Without a graph, on the CPU.
 
         Args:
             phi: Vectors, (population, dim).
@@ -127,14 +136,44 @@ class PrefixCache:
             at_once: Members times rows computed at the same time.
         """
         self.fill(data)
-        rows = self._kept[id(data)][1] if self.holds(data) else self._inputs(data)
-        return self.chunked(phi, rows if every == 1 else _part(rows, slice(None, None, every)), at_once=at_once)
+        if self.holds(data) or isinstance(data, Examples):
+            given = self._kept[id(data)][1] if self.holds(data) else self._inputs(data)
+            return self.chunked(phi, given if every == 1 else _part(given, slice(None, None, every)), at_once=at_once)
+        parts = [self.chunked(phi, inputs, at_once=at_once) for inputs in self._read(data, every)]
+        if len({part.shape[2:] for part in parts}) > 1:
+            raise DataError(
+                f"outputs have shapes {sorted({tuple(part.shape[2:]) for part in parts})} an example in different "
+                f"batches; expected one: pad all batches alike, or use a metric with on='outputs'"
+            )
+        return _below(parts, dim=1)
 
-    def chunked(self, phi: Tensor, rows: Tensor | Crossing, *, at_once: int) -> Tensor:
+    def whole_outputs(self, phi: Tensor, data: Data) -> list[Tree]:
+        """For each member all that the network gives on all rows, without a graph, on the CPU, one row an example.
+
+        Of a network that gives one item an example, as detectors do, a list; of others the structure of their output,
+        with lists for what differs in shape from batch to batch.
+        """
+        self.fill(data)
+        with torch.no_grad():
+            return [self._whole(member, data) for member in phi]
+
+    def _whole(self, member: Tensor, data: Data) -> Tree:
+        parts = []
+        for stretch in data.stretches(data.batch_size):
+            if self.holds(data):
+                assert self.cut is not None
+                found = self.cut.output(member, _part(self._kept[id(data)][1], stretch))
+            else:
+                inputs = rows(self._inputs(data), stretch) if isinstance(data, Examples) else data.inputs_at(stretch)
+                found = self.model.output(member, on_model(self.model, inputs))
+            parts.append(each(lambda tensor: tensor.detach().cpu(), opened(found)))
+        return joined(parts)
+
+    def chunked(self, phi: Tensor, given: Tree | Crossing, *, at_once: int) -> Tensor:
         """Outputs for shared rows without a graph, on the CPU, at most `at_once` members times rows at a time."""
-        tensors = (rows,) if isinstance(rows, Tensor) else rows
-        count = len(tensors[0])
-        if self._device.type == "cpu":
+        tensors = tensors_of(tuple(given) if isinstance(given, Crossing) else given)
+        count = row_count(tuple(given) if isinstance(given, Crossing) else given) or 1
+        if self._device.type == "cpu" and tensors:
             # What fits into a processor's own memory is several times faster than what does not.
             at_once = min(at_once, max(64, _BYTES_AT_ONCE // max(1, sum(t[:1].nbytes for t in tensors))))
         at_once = max(1, at_once)
@@ -142,42 +181,56 @@ class PrefixCache:
         parts = []
         with torch.no_grad():
             for some in phi.split(max(1, at_once // count)):
-                blocks = [self.outputs(some, _part(rows, slice(i, i + step))).cpu() for i in range(0, count, step)]
-                parts.append(_joined(blocks, dim=1))
-        return _joined(parts)
+                blocks = [self.outputs(some, _part(given, slice(i, i + step))).cpu() for i in range(0, count, step)]
+                parts.append(_below(blocks, dim=1))
+        return _below(parts)
 
-    def _count(self, data: Examples, rows: int) -> None:
+    def _read(self, data: Data, every: int) -> Iterator[Tree]:
+        """Inputs of every so manyth row, some at a time."""
+        if every == 1:
+            yield from (data.inputs_at(stretch) for stretch in data.stretches(data.batch_size))
+            return
+        for some in torch.arange(0, len(data), every).split(data.batch_size):
+            yield data.batch(some, seed=int(some[0])).inputs
+
+    def _count(self, data: Data, rows: int) -> None:
         """Fill in a data set once as many of its rows were computed as it has: at most twice the least work."""
         if not self.holds(data) and id(data) not in self._placed:
             self._seen[id(data)] = self._seen.get(id(data), 0) + rows
             if self._seen[id(data)] >= len(data):
                 self.fill(data)
 
-    def _inputs(self, data: Examples) -> Tensor:
-        return self._placed[id(data)][1] if id(data) in self._placed else data.inputs
+    def _inputs(self, data: Data) -> Tree:
+        if id(data) in self._placed:
+            return self._placed[id(data)][1]
+        assert isinstance(data, Examples)
+        return data.inputs
 
-    def _place(self, data: Examples) -> None:
+    def _place(self, data: Data) -> None:
         """Keep the inputs as the model wants them, if they are not like that already and fit the limit."""
-        sample, inputs = on_model(self.model, data.inputs[:1]), data.inputs
-        alike = (sample.device, sample.dtype) == (inputs.device, inputs.dtype)
-        size = len(data) * sample.nbytes
+        if not isinstance(data, Examples):
+            self._refused[id(data)] = data
+            return
+        inputs, sample = tensors_of(data.inputs), tensors_of(on_model(self.model, data.inputs_at(slice(0, 1))))
+        alike = all((a.device, a.dtype) == (b.device, b.dtype) for a, b in zip(sample, inputs, strict=False))
+        size = len(data) * sum(tensor.nbytes for tensor in sample)
         if alike or self.bytes_in_memory + size > self.memory:
             self._refused[id(data)] = data
             return
         self.bytes_in_memory += size
-        self._placed[id(data)] = (data, on_model(self.model, inputs))
+        self._placed[id(data)] = (data, on_model(self.model, data.inputs))
 
     def _room(self, sample: Crossing, rows: int, size: int) -> Crossing | None:
         """Unfilled tensors in memory or, beyond the limit, in files; None where neither makes sense."""
         assert self.cut is not None
         if self.bytes_in_memory + size <= self.memory:
             self.bytes_in_memory += size
-            return tuple(_like(tensor, tensor.new_empty(rows * tensor[0].numel())) for tensor in sample)
+            return Crossing(_like(tensor, tensor.new_empty(rows * tensor[0].numel())) for tensor in sample)
         free = shutil.disk_usage(tempfile.gettempdir()).free
         if self._device.type != "cpu" or self.cut.saved * rows < _WORTH_A_DISK * size or size > free // 2:
             return None
         self.bytes_on_disk += size
-        return tuple(_in_a_file(rows, tensor) for tensor in sample)
+        return Crossing(_in_a_file(rows, tensor) for tensor in sample)
 
 
 def _in_a_file(rows: int, like: Tensor) -> Tensor:
@@ -195,21 +248,25 @@ def _like(sample: Tensor, flat: Tensor) -> Tensor:
     return flat.view(-1, *sample.shape[1:])
 
 
-def _checked_cut(model: AdaptedModel, probe: Tensor) -> tuple[str, Cut | None]:
+def _checked_cut(model: AdaptedModel, probe: Tree) -> tuple[str, Cut | None]:
     """The cut, if it does what the model does on a few rows; otherwise what is wrong."""
     try:
         cut = Cut(model, probe)
         crossing = cut.before(probe)
     except CutError as error:
         return str(error), None
-    alone = cut.before(probe[: max(1, len(probe) // 2)])
+    alone = cut.before(rows(probe, slice(0, max(1, (row_count(probe) or 1) // 2))))
     if not all(_alike(part, whole[: len(part)]) for part, whole in zip(alone, crossing, strict=True)):
         return "its rows influence each other", None
     before = [tensor.clone() for tensor in crossing]
     draw = torch.Generator().manual_seed(0)
     phi = torch.randn(2, model.dim, generator=draw).to(model.phi)
     with torch.no_grad():
-        same = _alike(cut.outputs(phi, crossing), model.outputs(phi, probe))
+        pairs = [
+            (tensors_of(opened(cut.output(member, crossing))), tensors_of(opened(model.output(member, probe))))
+            for member in phi
+        ]
+        same = all(_alike(a, b) for one, other in pairs for a, b in zip(one, other, strict=True))
     if not all(torch.equal(a, b) for a, b in zip(before, crossing, strict=True)):
         return "it overwrites activations that would be kept", None
     return ("", cut) if same else ("its trace computes something else than the network", None)
@@ -224,9 +281,9 @@ def _alike(a: Tensor, b: Tensor) -> bool:
     return torch.allclose(a, b, rtol=1e-4, atol=1e-5 * max(size, 1e-6), equal_nan=True)
 
 
-def _part(rows: Tensor | Crossing, which: slice) -> Tensor | Crossing:
-    return rows[which] if isinstance(rows, Tensor) else tuple(tensor[which] for tensor in rows)
+def _part(given: Tree | Crossing, which: slice) -> Any:
+    return Crossing(tensor[which] for tensor in given) if isinstance(given, Crossing) else rows(given, which)
 
 
-def _joined(parts: list[Tensor], dim: int = 0) -> Tensor:
+def _below(parts: list[Tensor], dim: int = 0) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim)

@@ -18,8 +18,7 @@ from metricopt.adapters.graph.trace import Trace, drop_unread, inside_root
 from metricopt.adapters.layers import BATCH_NORM, CONVOLUTION, LINEAR, channels_of
 from metricopt.adapters.model import AdaptedModel
 from metricopt.adapters.spec import Modulation
-from metricopt.core.errors import AdapterError
-from metricopt.core.tree import Inputs
+from metricopt.core.tree import Tree
 
 _DROPOUT = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.Identity)
 
@@ -56,16 +55,12 @@ class Rest:
         self._hooked = built.hooked
         self._by_hooks = built.by_hooks
 
-    def __call__(self, phi: Tensor, crossing: Inputs) -> Tensor:
-        """Outputs (n, ...)."""
+    def __call__(self, phi: Tensor, crossing: Tree) -> Tree:
+        """What the network gives, whatever its structure."""
         numbers = self._numbers(phi)
         with self._model.modulating(phi) if self._by_hooks else self._model.ordinary_attention():
             output = self._module(numbers, *cast(tuple[Tensor, ...], crossing))
-        for part, own in self._model.parts():
-            output = part.on_output(phi[own], output)
-        if not isinstance(output, Tensor):
-            raise AdapterError(f"the network gave a {type(output).__name__}; expected one tensor: wrap the network")
-        return output
+        return self._model.finished(phi, output)
 
     def _numbers(self, phi: Tensor) -> Numbers:
         affines: list[dict[str, Affine]] = []

@@ -9,8 +9,14 @@ from metricopt.adapters.graph.modulated import rest_of
 from metricopt.adapters.graph.trace import CutError, Trace, drop_unread, trace
 from metricopt.adapters.model import AdaptedModel
 from metricopt.adapters.population import Population, check_population
+from metricopt.core.tree import Tree, row_count, tensors_of
 
-Crossing = tuple[Tensor, ...]
+
+class Crossing(tuple[Tensor, ...]):
+    """What the part behind the cut needs to know of some rows, each (n, ...); no inputs, which may be a tuple too."""
+
+    __slots__ = ()
+
 
 # Multiply-adds from which on a member is computed alone: measured with ResNet-32 and MLPs.
 _HEAVY = 2**27
@@ -43,7 +49,7 @@ class Cut:
         torch.Size([7, 5, 3])
     """
 
-    def __init__(self, model: AdaptedModel, probe: Tensor) -> None:
+    def __init__(self, model: AdaptedModel, probe: Tree) -> None:
         found = trace(model, probe)
         self.model = model
         self.saved, self._left = found.saved, found.left
@@ -52,13 +58,14 @@ class Cut:
             for node in found.rest
         )
         self._before = fx.GraphModule(found.root, _beforehand(found)).eval()
-        self._several = Population(rest_of(model, found))
-        _check_rows(self.before(probe), len(probe))
+        self._rest = rest_of(model, found)
+        self._several = Population(self._read)
+        _check_rows(self.before(probe), row_count(probe) or 0)
 
-    def before(self, inputs: Tensor) -> Crossing:
+    def before(self, inputs: Tree) -> Crossing:
         """What the rest needs to know of the inputs (n, ...), each (n, ...)."""
         with torch.no_grad(), self.model.ordinary_attention():
-            return tuple(self._laid_out(value) for value in self._before(inputs))
+            return Crossing(self._laid_out(value) for value in self._before(*tensors_of(inputs)))
 
     def _laid_out(self, value: Tensor) -> Tensor:
         # With the channels of a pixel side by side convolutions on a processor need no copies in another order.
@@ -71,7 +78,15 @@ class Cut:
         check_population(phi, crossing, dim=self.model.dim, paired=paired)
         rows = crossing[0].shape[1] if paired else len(crossing[0])
         heavy = rows * self._left > _HEAVY and self.model.phi.device.type == "cpu"
-        return self._several(phi.to(self.model.phi), crossing, paired=paired, heavy=heavy)
+        # As a plain tuple: vmap looks into no other.
+        return self._several(phi.to(self.model.phi), tuple(crossing), paired=paired, heavy=heavy)
+
+    def output(self, phi: Tensor, crossing: Crossing) -> Tree:
+        """As `AdaptedModel.output`, at one phi (dim,), from what crosses the cut."""
+        return self._rest(phi.to(self.model.phi), crossing)
+
+    def _read(self, phi: Tensor, crossing: Tree) -> Tensor:
+        return self.model.read(self._rest(phi, crossing))
 
 
 def _beforehand(found: Trace) -> fx.Graph:

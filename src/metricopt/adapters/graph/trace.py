@@ -1,5 +1,6 @@
 """The trace of a network, its nodes sorted by whether they depend on phi."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +9,7 @@ from torch import Tensor, fx, nn
 
 from metricopt.adapters.layers import CONVOLUTION, LINEAR
 from metricopt.adapters.model import AdaptedModel
+from metricopt.core.tree import Tree, described, each, row_count, tensors_of
 
 
 class CutError(ValueError):
@@ -41,7 +43,7 @@ class Trace:
     left: int
 
 
-def trace(model: AdaptedModel, probe: Tensor) -> Trace:
+def trace(model: AdaptedModel, probe: Tree) -> Trace:
     """The network of `model` traced and sorted, or a `CutError`.
 
     Example:
@@ -51,7 +53,8 @@ def trace(model: AdaptedModel, probe: Tensor) -> Trace:
         >>> [node.target for node in found.crossing], [node.op for node in found.graph.nodes if node in found.rest]
         (['net.1'], ['call_module', 'output'])
     """
-    root = _Root(model.net.eval())
+    root = _rooted(model, probe)
+    rows = row_count(probe) or 1
     graph = _traced(root, model)
     layers = {inside_root(name) for name in model.layers}
     reading = {inside_root(name) for part, _ in model.parts() if part.reads_inputs for name in part.layers}
@@ -68,8 +71,8 @@ def trace(model: AdaptedModel, probe: Tensor) -> Trace:
     needed = {source for node in rest for source in node.all_input_nodes} - rest - constant
     crossing = [node for node in graph.nodes if node in needed]
     seen = _watched(model, root, graph, probe)
-    total = sum(seen.work.values()) // len(probe)
-    left = sum(seen.work.get(node.name, 0) for node in rest) // len(probe)
+    total = sum(seen.work.values()) // rows
+    left = sum(seen.work.get(node.name, 0) for node in rest) // rows
     return Trace(root, graph, rest, changed, constant, crossing, seen.dimensions, saved=total - left, left=left)
 
 
@@ -101,14 +104,52 @@ def drop_unread(graph: fx.Graph) -> None:
 
 
 class _Root(nn.Module):
-    """So that a network that is one single layer is traced like any other."""
+    """The network as a function of the tensors of its inputs, so that a single layer is traced like any other.
 
-    def __init__(self, net: nn.Module) -> None:
+    torch.fx wants to know how many there are: one, or one of the subclasses below.
+    """
+
+    def __init__(self, model: AdaptedModel, like: Tree) -> None:
         super().__init__()
-        self.net = net
+        self.net = model.net
+        self._call = model.call
+        self._like = like
 
     def forward(self, x: Tensor) -> Any:
-        return self.net(x)
+        return self._called(x)
+
+    def _called(self, *tensors: Tensor) -> Any:
+        given = iter(tensors)
+        return self._call(self.net, each(lambda _: next(given), self._like))
+
+
+class _RootOfTwo(_Root):
+    def forward(self, x: Tensor, y: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return self._called(x, y)
+
+
+class _RootOfThree(_Root):
+    def forward(self, x: Tensor, y: Tensor, z: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return self._called(x, y, z)
+
+
+_ROOTS = {1: _Root, 2: _RootOfTwo, 3: _RootOfThree}
+
+
+def _rooted(model: AdaptedModel, probe: Tree) -> _Root:
+    count = len(tensors_of(probe))
+    if count not in _ROOTS or row_count(probe) is None or any(isinstance(part, list) for part in _parts(probe)):
+        raise CutError(f"its inputs are {described(probe)}: expected one to three tensors with one row an example")
+    model.net.eval()
+    return _ROOTS[count](model, each(lambda tensor: tensor[:0], probe))
+
+
+def _parts(tree: Tree) -> list[Any]:
+    if isinstance(tree, Mapping):
+        return [tree, *(inner for part in tree.values() for inner in _parts(part))]
+    if isinstance(tree, tuple):
+        return [tree, *(inner for part in tree for inner in _parts(part))]
+    return [tree]
 
 
 class _Tracer(fx.Tracer):
@@ -149,11 +190,11 @@ def _traced(root: _Root, model: AdaptedModel) -> fx.Graph:
         raise CutError(f"torch.fx cannot trace it: {_first_line(error)}") from error
 
 
-def _watched(model: AdaptedModel, root: nn.Module, graph: fx.Graph, probe: Tensor) -> _Watched:
+def _watched(model: AdaptedModel, root: nn.Module, graph: fx.Graph, probe: Tree) -> _Watched:
     seen = _Watched(fx.GraphModule(root, graph))
     try:
         with torch.no_grad(), model.ordinary_attention():
-            seen.run(probe)
+            seen.run(*tensors_of(probe))
     except Exception as error:
         raise CutError(f"its trace does not run: {_first_line(error)}") from error
     return seen

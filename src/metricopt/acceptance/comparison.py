@@ -1,0 +1,62 @@
+"""What the comparison of two models, and the check of a constraint, say."""
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two models on the same examples, in the metric's natural units.
+
+    Attributes:
+        before: Value of the original model.
+        after: Value of the new one.
+        interval: Interval of the gain, `after` - `before` turned so that positive is better.
+        level: Level of that two-sided interval.
+        confidence: Probability that the new model is better: the share of the resamples in which it strictly is.
+        resamples: Resamples, or parts of the rows, that gave a number.
+        examples: Rows compared on.
+
+    Example:
+        >>> gain = Comparison(0.20, 0.18, (0.01, 0.03), level=0.9, confidence=0.99, resamples=500, examples=1000)
+        >>> gain.accepted
+        True
+    """
+
+    before: float
+    after: float
+    interval: tuple[float, float]
+    level: float
+    confidence: float
+    resamples: int
+    examples: int
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the whole interval of the gain lies above zero, and the metric answered on all rows for both."""
+        return self.interval[0] > 0 and not math.isnan(self.before) and not math.isnan(self.after)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A constraint on the held-out examples, in its metric's natural units.
+
+    Attributes:
+        text: The constraint.
+        before: Value of the original model.
+        after: Value of the new one.
+        bound: One-sided bound of the new one's value, at the constraint's confidence.
+        confidence: That confidence.
+        holds: Whether the bound, not only the value, keeps the constraint.
+
+    Example:
+        >>> Kept("precision >= 0.8", 0.85, 0.83, 0.81, confidence=0.9, holds=True).holds
+        True
+    """
+
+    text: str
+    before: float
+    after: float
+    bound: float
+    confidence: float
+    holds: bool

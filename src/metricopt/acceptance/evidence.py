@@ -1,0 +1,134 @@
+"""Values of several candidates on the same rows, and how much they would differ on other rows of the same origin.
+
+A cheap metric is asked on resamples of the rows (bootstrap). A dear one is asked a few times only: on all rows and with
+one fold of them left out after the other (jackknife).
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from scipy.stats import t as student
+from torch import Tensor
+
+Evaluate = Callable[[Tensor], Tensor]
+"""From choices of rows (choices, n) to values (candidates, choices), NaN where the metric failed."""
+
+Once = Callable[[str, Callable[[], Tensor]], Tensor]
+"""Calls the function, or recalls what it had given under this key before."""
+
+_AT_ONCE = 50
+_RETRIES = 3  # of the values on all rows, without which nothing is accepted
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Values on all rows and on choices of them.
+
+    Attributes:
+        whole: On all rows, (candidates,).
+        others: On resamples, or with one fold left out, (candidates, choices), NaN where the metric failed.
+        folds: Whether the choices leave out a fold each.
+        calls: Calls of the metric it took.
+
+    Example:
+        >>> flat = Evidence(torch.tensor([0.5, 0.6]), torch.tensor([[0.5] * 40, [0.6] * 40]), folds=False, calls=82)
+        >>> [round(number, 3) for number in flat.interval(0, 1, sign=1.0, level=0.9)]
+        [0.1, 0.1]
+    """
+
+    whole: Tensor
+    others: Tensor
+    folds: bool
+    calls: int
+
+    def gains(self, one: int, other: int, *, sign: float) -> Tensor:
+        """By how much `other` is better than `one` on each choice of rows that answered for both."""
+        pair = self.others[[one, other]]
+        pair = pair[:, ~pair.isnan().any(0)]
+        return sign * (pair[1] - pair[0])
+
+    def interval(self, one: int, other: int, *, sign: float, level: float) -> tuple[float, float]:
+        """Two-sided interval of the gain; NaN where there is too little to tell."""
+        gains = self.gains(one, other, sign=sign)
+        if self.folds:
+            centre, error, freedom = self._pseudo(one, other, sign)
+            if freedom < 1:
+                return math.nan, math.nan
+            reach = float(student.ppf((1 + level) / 2, freedom)) * error
+            return centre - reach, centre + reach
+        # The k-th of n resamples has a share of k / (n + 1) below it; with too few of them nothing must be accepted.
+        outside = int((1 - level) / 2 * (gains.numel() + 1) + 1e-9)
+        ordered = gains.sort().values
+        return (float(ordered[outside - 1]), float(ordered[-outside])) if outside else (math.nan, math.nan)
+
+    def confidence(self, one: int, other: int, *, sign: float) -> float:
+        """Probability that `other` is better than `one`."""
+        gains = self.gains(one, other, sign=sign)
+        if not self.folds:
+            return float((gains > 0).sum()) / max(gains.numel(), 1)
+        centre, error, freedom = self._pseudo(one, other, sign)
+        if freedom < 1 or error == 0:
+            return float(centre > 0) if freedom >= 1 else 0.0
+        return float(student.cdf(centre / error, freedom))
+
+    def bound(self, candidate: int, tail: float) -> float:
+        """The value below which a share of `tail` of what other rows might give lies."""
+        known = self.others[candidate][~self.others[candidate].isnan()]
+        if not len(known):
+            return math.nan
+        if not self.folds:
+            return float(torch.quantile(known, tail))
+        count = len(known)
+        pseudo = count * self.whole[candidate] - (count - 1) * known
+        error = float(pseudo.std()) / math.sqrt(count) if count > 1 else math.nan
+        return float(self.whole[candidate]) + float(student.ppf(tail, max(count - 1, 1))) * error
+
+    def _pseudo(self, one: int, other: int, sign: float) -> tuple[float, float, int]:
+        """Centre, standard error and degrees of freedom of the gain, from the jackknife's pseudo-values."""
+        gains = self.gains(one, other, sign=sign)
+        whole = sign * float(self.whole[other] - self.whole[one])
+        count = len(gains)
+        if count < 2 or math.isnan(whole):
+            return math.nan, math.nan, 0
+        pseudo = count * whole - (count - 1) * gains
+        return float(pseudo.mean()), float(pseudo.std()) / math.sqrt(count), count - 1
+
+
+def bootstrapped(
+    evaluate: Evaluate, rows: int, resamples: int, generator: torch.Generator, *, candidates: int, once: Once
+) -> Evidence:
+    """Evidence from resamples of the rows, the same ones for all candidates."""
+    whole, retries = _whole(evaluate, rows, most=min(_RETRIES, resamples - 1), once=once)
+    # Instead of resamples, so that a metric is asked as often whether it fails or not.
+    index = torch.randint(rows, (resamples - retries, rows), generator=generator)
+    parts = [_block(evaluate, part, candidates, f"resamples {k}", once) for k, part in enumerate(index.split(_AT_ONCE))]
+    return Evidence(whole, torch.cat(parts, 1), folds=False, calls=candidates * (resamples + 1))
+
+
+def jackknifed(
+    evaluate: Evaluate, rows: int, folds: int, generator: torch.Generator, *, candidates: int, once: Once
+) -> Evidence:
+    """Evidence from leaving out one random fold of the rows after the other."""
+    whole, retries = _whole(evaluate, rows, most=_RETRIES, once=once)
+    order = torch.randperm(rows, generator=generator)
+    left = [order[torch.arange(rows) % folds != fold] for fold in range(folds)]
+    parts = [_block(evaluate, part[None], candidates, f"fold {k}", once) for k, part in enumerate(left)]
+    return Evidence(whole, torch.cat(parts, 1), folds=True, calls=candidates * (folds + 1 + retries))
+
+
+def _whole(evaluate: Evaluate, rows: int, *, most: int, once: Once) -> tuple[Tensor, int]:
+    """Values on all rows, asked again where the metric failed, and how often it was asked again."""
+    everything = torch.arange(rows)[None]
+    whole = once("all rows", lambda: evaluate(everything)[:, 0])
+    retries = 0
+    while bool(whole.isnan().any()) and retries < most:
+        retries += 1
+        again = once(f"all rows, try {retries}", lambda: evaluate(everything)[:, 0])
+        whole = torch.where(whole.isnan(), again, whole)
+    return whole, retries
+
+
+def _block(evaluate: Evaluate, index: Tensor, candidates: int, key: str, once: Once) -> Tensor:
+    return once(key, lambda: evaluate(index).flatten()).reshape(candidates, len(index))
