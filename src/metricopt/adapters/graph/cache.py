@@ -99,9 +99,13 @@ class PrefixCache:
             self._place(data)
             self.reason = f"{size / 2**20:.0f} MiB for {len(data)} rows are over the limit and not worth a file"
             return
-        for stretch in data.stretches(_ROWS):
-            inputs = on_model(self.model, data.inputs_at(stretch))
-            for room, part in zip(crossing, self.cut.before(inputs), strict=True):
+        for stretch in data.stretches(_ROWS if isinstance(data, Examples) else data.batch_size):
+            found = self.cut.before(on_model(self.model, data.inputs_at(stretch)))
+            if any(room.shape[1:] != part.shape[1:] for room, part in zip(crossing, found, strict=True)):
+                self._refused[id(data)] = data
+                self.reason = "its activations differ in shape from batch to batch, as those of padded texts do"
+                return
+            for room, part in zip(crossing, found, strict=True):
                 room[stretch] = part
         self._kept[id(data)] = (data, crossing)
 
