@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -11,22 +11,24 @@ import metricopt as mo
 from metricopt.cli import main
 from metricopt.cli.listing import KINDS
 from metricopt.core.errors import DataError, UnknownNameError
-from metricopt_lab.experiments import EXPERIMENTS, Cell, Experiment, Record, Settings
+from metricopt_lab.cells import EXPERIMENTS, Record, ScaledCell, ScaledExperiment
 
 
-class Squares(Experiment):
+class Squares(ScaledExperiment[None]):
     """Squares of seeds."""
 
     scales = ("small",)
 
-    def cells(self, settings: Settings) -> list[Cell]:
-        return [Cell(settings.scale, "none", "plain", seed, "square", "by_hand") for seed in range(settings.seeds)]
+    def cells(self) -> list[ScaledCell]:
+        return self.every_method("none", "square", ["by_hand"])
 
-    def measure(self, cells: Sequence[Cell]) -> Iterator[Record]:
-        for cell in cells:
-            if cell.seed == 13:
-                raise DataError("13 has no square; expected another seed")
-            yield {"seed": cell.seed, "square": cell.seed**2}
+    def ground(self, first: ScaledCell) -> None:
+        return None
+
+    def measure(self, ground: None, cell: ScaledCell) -> Record:
+        if cell.seed == 13:
+            raise DataError("13 has no square; expected another seed")
+        return {"square": cell.seed**2}
 
     def text(self, records: Sequence[Record]) -> str:
         return " ".join(str(record["square"]) for record in records)
@@ -50,7 +52,7 @@ def test_help_comes_without_torch_which_takes_seconds_to_import():
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert said.splitlines()[-1] == "False"
-    assert all(command in said for command in ("demo", "list", "run", "pretrain", "bench"))
+    assert all(command in said for command in ("demo", "list", "run", "pretrain", "docs", "bench"))
 
 
 def test_python_m_metricopt_is_the_same_command():
@@ -58,7 +60,7 @@ def test_python_m_metricopt_is_the_same_command():
     assert said.stdout == f"{mo.__version__}\n"
 
 
-@pytest.mark.parametrize("command", ["demo", "list", "run", "pretrain", "bench"])
+@pytest.mark.parametrize("command", ["demo", "list", "run", "pretrain", "docs", "bench"])
 def test_every_command_has_help(command, capsys):
     assert exit_code(command, "--help") == 0
     assert "Usage" in capsys.readouterr().out
@@ -85,6 +87,9 @@ def test_the_list_is_a_table_of_names_and_descriptions(capsys):
         (["run", "table4"], "metricopt: there is no experiment named 'table4'; did you mean 'table3'?"),
         (["run", "table3", "--scale", "big"], "there is no scale named 'big' here; known: smoke, small, paper"),
         (["run", "table3", "--data", "iris"], "there is no data set named 'iris' here; known: a9a, covtype2"),
+        (["run", "table2", "--data", "nonsense"], "table2 has no choice of data, and nonsense was asked for; leave it"),
+        (["run", "figureS2", "--data", "small_convnet"], "figureS2 has no choice of data, and small_convnet was asked"),
+        (["run", "figure3", "--data", "vgg"], "there is no network named 'vgg' here; known: small_convnet, resnet32"),
         (["run", "table3", "--seeds", "0"], "0 seeds were asked for; expected at least 1"),
         (["run", "table3", "--workers", "0"], "0 workers were asked for; expected at least 1"),
         (["demo", "--queries", "3"], "3 metric queries were granted; expected at least 10"),
@@ -115,7 +120,8 @@ def test_a_run_prints_its_text_and_writes_its_records(tmp_path, capsys):
     )
     assert capsys.readouterr().out.splitlines()[0] == "0 1 4"
     assert [record["square"] for record in json.loads((tmp_path / "all.json").read_text())] == [0, 1, 4]
-    assert (tmp_path / "table.md").read_text() == "0 1 4"
+    heading, _, origin, _ = (tmp_path / "squares.md").read_text().split("\n")
+    assert heading == "0 1 4" and origin.startswith("Made from 3 records")
 
 
 @pytest.mark.usefixtures("squares")
@@ -128,7 +134,7 @@ def test_records_on_stdout_are_json_alone(tmp_path, capsys):
 def test_a_failure_is_one_sentence_and_exit_code_1_and_what_was_measured_stays(tmp_path, capsys):
     assert exit_code("run", "squares", "--seeds", 15, "--out", tmp_path, "--workers", 1) == 1
     assert capsys.readouterr().err == "metricopt: 13 has no square; expected another seed\n"
-    assert len(list((tmp_path / "cells").iterdir())) == 14
+    assert len((tmp_path / "squares.jsonl").read_text().splitlines()) == 14
 
 
 def test_an_unforeseen_error_is_named_without_a_traceback(tmp_path, capsys, monkeypatch):

@@ -2,13 +2,16 @@
 
 import json
 import os
+import pickle
 from pathlib import Path
 
 import pytest
 
+from metricopt.core.errors import UnknownNameError
 from metricopt.core.plain import as_json
-from metricopt_lab.experiments import EXPERIMENTS, Settings, run
+from metricopt_lab.cells import Settings, Store, experiments, run
 
+EXPERIMENTS = experiments()
 SMOKE = Settings(seeds=1, scale="smoke")
 
 
@@ -18,40 +21,70 @@ def done(request, tmp_path_factory):
     if EXPERIMENTS[request.param].needs_cifar10 and not any(folder.glob("**/cifar10.npz")):
         pytest.skip("CIFAR-10 (180 MB) is in the folder METRICOPT_DATA only")
     out = tmp_path_factory.mktemp(request.param)
-    return request.param, out, run(request.param, SMOKE, out)
+    return EXPERIMENTS[request.param](SMOKE), out, run(EXPERIMENTS[request.param](SMOKE), out)
+
+
+def test_the_paper_s_tables_and_figures_and_our_studies_are_found_without_being_listed():
+    tables, figures = {"table1", "table2", "table3"}, {"figure3", "figure4", "figureS2", "figureS4"}
+    assert set(EXPERIMENTS) == tables | figures | {"ablation", "value-health"}
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_it_has_a_description_and_the_three_scales(name):
-    assert len(EXPERIMENTS[name]().about) > 20
-    assert EXPERIMENTS[name].scales == ("smoke", "small", "paper")
+def test_it_has_a_description_the_three_scales_and_its_own_name(name):
+    experiment = EXPERIMENTS[name](SMOKE)
+    assert len(experiment.about) > 20
+    assert experiment.scales == ("smoke", "small", "paper")
+    assert experiment.name == name
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 @pytest.mark.parametrize("scale", ["smoke", "small", "paper"])
 def test_every_cell_has_a_name_of_its_own_and_more_seeds_only_add_cells(name, scale):
-    few, more = (EXPERIMENTS[name]().cells(Settings(seeds=seeds, scale=scale)) for seeds in (1, 2))
+    few, more = (EXPERIMENTS[name](Settings(seeds=seeds, scale=scale)).cells() for seeds in (1, 2))
     assert len({cell.key for cell in more}) == len(more) == 2 * len(few)
     assert set(few) < set(more)
 
 
+@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize(("scale", "data"), [("smoke", ("nonsense",)), ("small", ("nonsense",)), ("huge", ())])
+def test_data_and_scales_that_it_does_not_have_are_refused_in_one_sentence(name, scale, data):
+    with pytest.raises(UnknownNameError, match=r"nonsense|huge") as refused:
+        EXPERIMENTS[name](Settings(scale=scale, data=data))
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_all_data_that_it_knows_can_be_chosen_and_are_then_all_there_is(name):
+    known = EXPERIMENTS[name](Settings(seeds=1)).known_data()
+    for data in known:
+        assert {cell.data for cell in EXPERIMENTS[name](Settings(seeds=1, data=(data,))).cells()} == {data}
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_it_travels_to_another_process(name):
+    experiment = EXPERIMENTS[name](SMOKE)
+    assert pickle.loads(pickle.dumps(experiment)) == experiment
+
+
 def test_every_cell_of_the_smoke_scale_gives_a_record_with_its_provenance(done):
-    name, _, result = done
-    cells = EXPERIMENTS[name]().cells(SMOKE)
-    assert [(r["data"], r["seed"], r["metric"], r["method"]) for r in result.records] == [
-        (cell.data, cell.seed, cell.metric, cell.method) for cell in cells
+    experiment, _, result = done
+    assert result.failures == ()
+    assert [(r["key"], r["data"], r["seed"], r["metric"], r["method"]) for r in result.records] == [
+        (cell.key, cell.data, cell.seed, cell.metric, cell.method) for cell in experiment.cells()
     ]
+    assert all(r["version"] == experiment.version_of(r["method"]) for r in result.records)
     assert all({"queries", "seconds", "fingerprint", "versions", "problem"} <= set(r) for r in result.records)
     assert json.loads(as_json(result.records)) == result.records
 
 
-def test_the_text_is_written_and_names_the_scale(done):
-    _, out, result = done
-    assert (out / "table.md").read_text() == result.text
+def test_records_and_text_are_written_and_the_text_names_the_scale(done):
+    experiment, out, result = done
+    assert len(Store(out / f"{experiment.name}.jsonl")) == len(result.records)
+    assert (out / f"{experiment.name}.md").read_text() == result.text
     assert "scale smoke" in result.text
 
 
 def test_running_it_again_measures_nothing(done):
-    name, out, result = done
-    again = run(name, SMOKE, out)
+    experiment, out, result = done
+    again = run(experiment, out)
     assert (again.measured, again.text) == (0, result.text)

@@ -9,7 +9,8 @@ from metricopt.cli.output import Json, deliver, writable_folder
 from metricopt_lab.cli.bench import bench_app
 
 if TYPE_CHECKING:
-    from metricopt_lab.experiments.quality import Settings
+    from metricopt_lab.cells import Run
+    from metricopt_lab.quality import Quality
 
 
 @bench_app.command("quality")
@@ -17,7 +18,7 @@ def quality_command(
     out: Annotated[
         Path,
         typer.Option(
-            help="Folder of cells, tables and plots; an interrupted run goes on there.", callback=writable_folder
+            help="Folder of records, tables and plots; an interrupted run goes on there.", callback=writable_folder
         ),
     ],
     queries: Annotated[str, typer.Option(help="Budgets of metric queries, increasing.")] = "50,150,500",
@@ -35,9 +36,10 @@ def quality_command(
 ) -> None:
     """MetricOpt against its rivals: same networks, same seeds, same number of metric queries, judged on test data.
 
-    One file a cell (problem, method, seed) in OUT/cells. A run that was stopped goes on where it was; cells of a method
-    whose code, recipe or budgets have changed are computed again. OUT/summary.md, summary.json, gain.png and wins.png
-    cover every cell in OUT. CoverType is downloaded once, or read from the folder that METRICOPT_DATA names.
+    One record a cell (problem, method, seed) in OUT/quality.jsonl. A run that was stopped goes on where it was; cells
+    of a method whose version, recipe or budgets have changed are computed again. OUT/quality.md, quality-summary.json,
+    quality-gain.png and quality-wins.png cover every cell in OUT. CoverType is downloaded once, or read from the folder
+    that METRICOPT_DATA names.
 
     Examples:
 
@@ -47,8 +49,9 @@ def quality_command(
 
         metricopt bench quality --out runs/dims --problems covtype_shift_mcr --methods metricopt --dim 16,64,256
     """
-    from metricopt_lab.experiments.quality import Settings, summarise
-    from metricopt_lab.experiments.quality.settings import recipe_from_json
+    from metricopt_lab.cells.runner import render
+    from metricopt_lab.quality import Quality, Settings
+    from metricopt_lab.quality.settings import recipe_from_json
 
     settings = Settings(
         queries=_numbers(queries, "--queries"),
@@ -59,18 +62,19 @@ def quality_command(
         tag=tag,
         recipe=recipe_from_json(recipe),
     )
-    failures = [] if summary_only else _computed(settings, out, workers)
-    summarise(out, settings)
-    _deliver(out, settings, json)
-    for failure in failures:
+    bench = Quality(settings, out / "theta")
+    bench.cells()  # an unknown name is told before any work
+    done = render(bench, out) if summary_only else _computed(bench, out, workers)
+    _deliver(done, out, json)
+    for failure in done.failures:
         typer.echo(f"failed: {failure}", err=True)
-    if failures:
+    if done.failures:
         raise typer.Exit(1)
 
 
-def _computed(settings: "Settings", out: Path, workers: int) -> list[str]:
+def _computed(bench: "Quality", out: Path, workers: int) -> "Run":
     from metricopt.run.progress import Progress
-    from metricopt_lab.experiments.quality import run_bench
+    from metricopt_lab.cells import run
 
     with Progress("cells") as progress:
 
@@ -78,18 +82,21 @@ def _computed(settings: "Settings", out: Path, workers: int) -> list[str]:
             progress.total = total
             progress.update(count, last)
 
-        return run_bench(settings, out, workers=workers, watch=watch)
+        return run(bench, out, workers=workers, watch=watch)
 
 
-def _deliver(out: Path, settings: "Settings", json: str | None) -> None:
-    from metricopt_lab.experiments.quality.summary import rows_of
+def _deliver(done: "Run", out: Path, json: str | None) -> None:
+    from metricopt.core.writing import write_json
+    from metricopt_lab.quality import summary_of
+    from metricopt_lab.quality.rows import rows_of
 
-    rows, text = rows_of(out, settings), out / "summary.md"
-    if not rows:
+    if not done.records:
         typer.echo(f"{out} holds no cells with these budgets", err=True)
         return
-    head = text.read_text(encoding="utf-8").partition("\n## Test metric by problem")[0].rstrip()
-    deliver(f"{head}\n\nAll tables: {text}; plots: {out / 'gain.png'}, {out / 'wins.png'}", rows, json)
+    write_json(out / "quality-summary.json", summary_of(done.records))
+    head = done.text.partition("\n## Test metric by problem")[0].rstrip()
+    written = f"All tables: {out / 'quality.md'}; plots: {out / 'quality-gain.png'}, {out / 'quality-wins.png'}"
+    deliver(f"{head}\n\n{written}", rows_of(done.records), json)
 
 
 def _numbers(text: str, option: str) -> tuple[int, ...]:

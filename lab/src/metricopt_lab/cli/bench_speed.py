@@ -1,12 +1,15 @@
 """`metricopt bench speed`: what guidance, populations, caches and processes cost and save."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from metricopt.cli.output import Json, deliver, writable
+from metricopt.cli.output import Json, deliver, writable, writable_folder
 from metricopt_lab.cli.bench import bench_app
+
+if TYPE_CHECKING:
+    from metricopt_lab.cells import Record
 
 
 @bench_app.command("speed")
@@ -18,32 +21,40 @@ def speed_command(
         Path | None,
         typer.Option(dir_okay=False, callback=writable, help="Write the page about speed, in Markdown, to this file."),
     ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Keep the records in OUT/speed.jsonl; figures that are not measured now stay as they are.",
+            callback=writable_folder,
+        ),
+    ] = None,
     record: Annotated[
         Path | None,
-        typer.Option(exists=True, dir_okay=False, help="Measure nothing; make text and page from this record."),
+        typer.Option(exists=True, dir_okay=False, help="Measure nothing; make text and page from this speed.jsonl."),
     ] = None,
     json: Json = None,
 ) -> None:
     """Ratios of running times, measured interleaved in this process, with medians, quartiles and targets."""
     from metricopt.core.writing import write_text
-    from metricopt_lab.experiments.speed import page as text_of
+    from metricopt_lab.speed import page as text_of
 
-    found = _measured(figures, repeats, quick) if record is None else _read(record)
-    text = text_of(found)
+    if record is not None and out is not None:
+        raise typer.BadParameter("nothing is measured with --record; leave one of the two out", param_hint="--out")
+    records = _measured(figures, repeats, quick) if record is None else _read(record)
+    if out is not None:
+        records = _kept(records, out / "speed.jsonl")
+    text = text_of(records)
     if page is not None:
         write_text(page, text)
-    deliver(text, found, json)
+    deliver(text, records, json)
 
 
-def _measured(figures: str, repeats: int, quick: bool) -> dict[str, Any]:
+def _measured(figures: str, repeats: int, quick: bool) -> "list[Record]":
     import torch
 
     from metricopt.run.progress import Progress
-    from metricopt_lab.experiments.provenance import provenance
-    from metricopt_lab.experiments.speed import Effort, run_figures
-    from metricopt_lab.experiments.speed.profile import profiled
+    from metricopt_lab.speed import Effort, measure_speed
 
-    effort = Effort(repeats, quick=quick)
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
     names = [part.strip() for part in figures.split(",") if part.strip()]
@@ -53,20 +64,27 @@ def _measured(figures: str, repeats: int, quick: bool) -> dict[str, Any]:
             progress.total = total
             progress.update(count, last)
 
-        rows = run_figures(names, effort, watch=watch)
-    shares = [] if names else profiled(effort)
-    return {"provenance": {**provenance(), "rounds": repeats, "quick": quick}, "figures": rows, "profile": shares}
+        return measure_speed(names, Effort(repeats, quick=quick), watch=watch)
 
 
-def _read(record: Path) -> dict[str, Any]:
-    import json
+def _kept(records: "list[Record]", path: Path) -> "list[Record]":
+    """All records of the file, these among them."""
+    from metricopt_lab.cells import Store
 
+    store = Store(path)
+    for record in records:
+        store.append(record)
+    store.sort()
+    return list(store.values())
+
+
+def _read(path: Path) -> "list[Record]":
     from metricopt.core.errors import FileFormatError
+    from metricopt_lab.cells import Store
 
-    try:
-        found = json.loads(record.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise FileFormatError(f"{record} cannot be read ({error}); expected a record of bench speed --json") from error
-    if not isinstance(found, dict) or not {"provenance", "figures", "profile"} <= set(found):
-        raise FileFormatError(f"{record} is no record of the speed benchmark; expected one of bench speed --json")
-    return found
+    records = list(Store(path).values())
+    if not records or not all({"figures", "shares"} & set(record) and "versions" in record for record in records):
+        raise FileFormatError(
+            f"{path} has no records of the speed benchmark; expected a speed.jsonl of bench speed --out"
+        )
+    return records

@@ -43,8 +43,8 @@ def demo_command(
         metricopt demo --queries 100 --seed 3 --out runs/demo3 --json -
     """
     from metricopt.run.progress import Progress
-    from metricopt_lab.experiments.demo import demo, write_demo
-    from metricopt_lab.experiments.demo_text import demo_text
+    from metricopt_lab.demo.demo import demo, write_demo
+    from metricopt_lab.demo.text import demo_text
 
     with Progress("demo") as progress, ExitStack() as opened:
         watch = [] if log_dir is None else [opened.enter_context(_scalars(log_dir))]

@@ -33,6 +33,6 @@ def problems() -> Lines:
 
 def experiments() -> Lines:
     """The tables and figures."""
-    from metricopt_lab.experiments import EXPERIMENTS
+    from metricopt_lab.cells import experiments
 
-    return [(name, experiment().about) for name, experiment in EXPERIMENTS.items()]
+    return [(name, first_line(experiment)) for name, experiment in experiments().items()]

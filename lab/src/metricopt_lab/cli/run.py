@@ -16,7 +16,10 @@ def run_command(
         typer.Option(help="smoke (seconds, to see that it runs), small (minutes), or paper (all rows, 500 tasks)."),
     ] = "small",
     data: Annotated[
-        str, typer.Option(metavar="A,B", help="Only these data sets: a9a, covtype2, covtype7; by default all it has.")
+        str,
+        typer.Option(
+            metavar="A,B", help="Only these data sets, networks or problems of the experiment, if it has several."
+        ),
     ] = "",
     out: Annotated[
         Path | None,
@@ -30,8 +33,9 @@ def run_command(
 ) -> None:
     """Run an experiment of the paper, ours beside the published numbers.
 
-    Every cell (data, sampling, seed, metric, method) is one record in OUT/cells/. A run that was stopped goes on where
-    it was; cells that are there are not measured again. The table is printed and written to OUT/table.md.
+    Every cell (data, sampling, seed, metric, method) is one line of OUT/EXPERIMENT.jsonl. A run that was stopped goes
+    on where it was; cells that are there are not measured again, unless their method has another version by now. The
+    table is printed and written to OUT/EXPERIMENT.md.
 
     **table3**: error, Jaccard and F on A9A and CoverType. Methods: cross-entropy, Lovász, cost-sensitive,
     loss only, loss with dense evaluation, post-shift, random search, CMA-ES, MetricOpt as in the paper, MetricOpt.
@@ -56,9 +60,10 @@ def run_command(
         metricopt run table2 --scale small --out runs/table2
     """
     from metricopt.run.progress import Progress
-    from metricopt_lab.experiments import Settings, run
+    from metricopt_lab.cells import Settings, experiments, run
 
     settings = Settings(seeds, scale, tuple(part for part in data.split(",") if part))
+    experiment = experiments()[name](settings)
     folder = Path("runs", f"{name}-{scale}") if out is None else out
     with Progress(name) as progress:
 
@@ -66,6 +71,8 @@ def run_command(
             progress.total = total
             progress.update(count, last)
 
-        done = run(name, settings, folder, workers=workers, fresh=fresh, watch=watch)
+        done = run(experiment, folder, workers=workers, fresh=fresh, watch=watch)
+    if done.failures:
+        raise done.failures[0].error
     kept = len(done.records) - done.measured
     deliver(f"{done.text}\n{done.measured} cells measured, {kept} kept; in {folder}", done.records, json)

@@ -1,0 +1,1 @@
+"""The demo: F1 of a census-income classifier, beside threshold tuning."""

@@ -1,0 +1,100 @@
+"""Every page of numbers, made from records under results/ and introductions under docs/introductions/."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from metricopt.core.errors import FileFormatError
+from metricopt.core.writing import write_text
+from metricopt_lab.cells import Experiment, Record, Settings, Store, experiments
+from metricopt_lab.cells.runner import rendered
+from metricopt_lab.quality import Quality
+from metricopt_lab.quality import Settings as QualitySettings
+from metricopt_lab.speed import page as speed_page
+
+DIMENSIONS = (32, 16, 64, 256)
+"""Sizes of FiLM's part of phi in the committed records of the quality benchmark; tables show the first."""
+
+Page = Callable[[Path, Path], str]
+"""Text of a page, given the folders of the records and of the docs."""
+
+
+def reproduction(results: Path, docs: Path) -> str:
+    """The paper's Table 3."""
+    return _page(docs, "reproduction", [_recorded("table3", results)])
+
+
+def cifar10(results: Path, docs: Path) -> str:
+    """CIFAR-10: each experiment's picture above its text."""
+    names = ("table1", "table2", "figure3", "figure4", "figureS4", "figureS2")
+    return _page(docs, "cifar10", [_recorded(name, results) for name in names], pictures=True)
+
+
+def recipe(results: Path, docs: Path) -> str:
+    """The default search and what each part of it gains."""
+    return _page(docs, "recipe", [_recorded("ablation", results)])
+
+
+def quality(results: Path, docs: Path) -> str:
+    """MetricOpt against its rivals."""
+    return _page(docs, "quality", [_recorded("quality", results)])
+
+
+def performance(results: Path, docs: Path) -> str:  # noqa: ARG001
+    """Speed."""
+    return speed_page(list(_store("speed", results).values()))
+
+
+PAGES: dict[str, Page] = {f"{page.__name__}.md": page for page in (reproduction, cifar10, recipe, quality, performance)}
+"""What makes each page, by its file."""
+
+
+def write_pages(results: Path, docs: Path) -> list[Path]:
+    """Write all pages, and the pictures of their experiments to `images/`."""
+    written = []
+    for name, page in PAGES.items():
+        write_text(docs / name, page(results, docs))
+        written.append(docs / name)
+    (docs / "images").mkdir(exist_ok=True)
+    for name in (*experiments(), "quality"):
+        if (results / f"{name}.jsonl").exists():
+            experiment, records = _recorded(name, results)
+            experiment.draw(records, docs / "images")
+    return written
+
+
+def _store(name: str, results: Path) -> Store:
+    store = Store(results / f"{name}.jsonl")
+    if not store:
+        raise FileFormatError(f"{store.path} has no records; expected those of {name}: name their folder by --results")
+    return store
+
+
+def _recorded(name: str, results: Path) -> tuple[Experiment[Any, Any], list[Record]]:
+    """An experiment with the settings that its records tell of, and these in its order."""
+    store = _store(name, results)
+    if name == "quality":
+        experiment = Quality(QualitySettings(dims=DIMENSIONS))
+        return experiment, experiment.shown(store)
+    kind = experiments()[name]
+    scale = max((record["scale"] for record in store.values()), key=kind.scales.index)
+    records = [record for record in store.values() if record["scale"] == scale]
+    seeds = 1 + max(record["seed"] for record in records)
+    measured = dict.fromkeys(record["data"] for record in records)
+    experiment = kind(Settings(seeds, scale))
+    if experiment.known_data():
+        experiment = kind(Settings(seeds, scale, tuple(measured)))
+    return experiment, experiment.shown(store)
+
+
+def _page(
+    docs: Path, name: str, parts: Sequence[tuple[Experiment[Any, Any], list[Record]]], *, pictures: bool = False
+) -> str:
+    """An introduction, written by hand, and texts, one level of heading deeper."""
+    page = (docs / "introductions" / f"{name}.md").read_text(encoding="utf-8")
+    for experiment, records in parts:
+        text = rendered(experiment, records).replace("\n#", "\n##").replace("# ", "## ", 1)
+        heading, _, rest = text.partition("\n")
+        picture = f"\n![{experiment.name}](images/{experiment.name}.png)\n" if pictures else ""
+        page += f"\n{heading}\n{picture}{rest}"
+    return page

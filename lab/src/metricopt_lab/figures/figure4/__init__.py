@@ -1,0 +1,1 @@
+"""Figure 4: the metric along finetuning."""

@@ -1,0 +1,1 @@
+"""Figure S2: surfaces of loss and metric on a plane through solutions."""

@@ -1,0 +1,1 @@
+"""Differences over seeds, and what so few of them can tell."""

@@ -1,0 +1,192 @@
+"""The rows of Tables 1 and 2: losses, rivals on phi, and MetricOpt as in the paper and as it is by default."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import final
+
+import torch
+from torch import Tensor
+
+from metricopt.acceptance.bootstrap import Comparison
+from metricopt.acceptance.judge import keep_best
+from metricopt.api.optimize import propose
+from metricopt.losses import Loss, aucpr, cross_entropy, large_margin_softmax, pairwise_aucroc, raw_logits
+from metricopt.paper.stages import PAPER, Stages, finetune, learn_value_function
+from metricopt.paper.training import Training
+from metricopt.search import Recipe
+from metricopt_lab.problems import Problem
+from metricopt_lab.rivals import BASELINES
+from metricopt_lab.rivals.incumbent import Incumbent
+from metricopt_lab.rivals.post_shift import search_shifts, shift_axes
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a scale grants.
+
+    Attributes:
+        queries: Metric queries of every method that queries at all.
+        stages: MetricOpt as in the paper with what works for us: its two stages, over SGD or Adam.
+        paper: The paper's own settings, as literal as they can be.
+        recipe: Of the default search.
+
+    Example:
+        >>> BUDGETS["paper"].paper.steps, BUDGETS["paper"].queries
+        (200, 5002)
+    """
+
+    queries: int
+    stages: Stages = field(default_factory=Stages)
+    paper: Stages = PAPER
+    recipe: Recipe = field(default_factory=Recipe)
+
+
+BUDGETS = {
+    "smoke": Budget(
+        45,
+        Stages(steps=10, training=Training(steps=20)),
+        replace(PAPER, steps=10, training=replace(PAPER.training, steps=20)),
+        Recipe(start_steps=10, candidates=40, rows=50),
+    ),
+    "small": Budget(300),
+    # 500 tasks of K = 10 queries and T = 200 steps, and two queries at the end.
+    "paper": Budget(5002, Stages(steps=200, observations=10), replace(PAPER, steps=200, observations=10)),
+}
+"""What each scale grants."""
+
+
+def budget_of(network: str, scale: str) -> Budget:
+    """What a scale grants with a network: half the queries at scale small where one takes ten times as long.
+
+    Example:
+        >>> [budget_of(network, "small").queries for network in ADVANCED]
+        [150, 300]
+    """
+    granted = BUDGETS[scale]
+    slow = network == "resnet32" and scale == "small"
+    return replace(granted, queries=granted.queries // 2) if slow else granted
+
+
+# Probabilities forgive what a ranking by logits does not, so these losses rank by logits too.
+_RANKING: dict[str, Loss] = {
+    "pairwise_aucroc": partial(pairwise_aucroc, scores=raw_logits),
+    "aucpr": partial(aucpr, scores=raw_logits),
+}
+ADVANCED: dict[str, dict[str, Loss]] = {
+    "resnet32": {"large_margin": partial(large_margin_softmax, margin=2)},
+    "small_convnet": _RANKING,
+}
+"""Losses closer to the metric, by network and name; the last one is what MetricOpt is combined with."""
+
+RATES = {"sgd": 1.0, "adam": 0.05}
+"""Learning rates of paths over SGD and over Adam.
+
+Chosen by the gain in AUCPR on search images, small_convnet, seed 100, 300 queries: SGD .1, .3, 1, 3 gave .0006, .0022,
+.0046, -.1371; Adam .02, .05, .15, .5 gave .0203, .0403, -.2226, -.5211. A weight of 4 of the metric lost throughout.
+"""
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What a method proposes.
+
+    Attributes:
+        phi: The vector, (dim,).
+        queries: Metric queries it took.
+        rank_correlation: Of a value function with observations it had not seen; None for a method without one.
+        held: The original against it on the rows that accept, if these have chosen it.
+    """
+
+    phi: Tensor
+    queries: int
+    rank_correlation: float | None = None
+    held: Comparison | None = None
+
+
+@final
+class Bench:
+    """A problem with the losses its methods follow; what several methods need is computed once."""
+
+    def __init__(self, problem: Problem, budget: Budget, advanced: dict[str, Loss]) -> None:
+        self.problem, self.budget, self.advanced = problem, budget, advanced
+
+    @staticmethod
+    def rows(advanced: dict[str, Loss]) -> list[str]:
+        """Names of the rows of a table with these advanced losses, in their order."""
+        before, after = ["ce", "loss_only"], ["loss_dense", "bias_temperature", "cma_es", "metricopt_paper"]
+        staged = ["metricopt_sgd", "metricopt_adam", "metricopt_adam_advanced"]
+        return [*before, *advanced, *after, *staged, "metricopt", "metricopt_labels", "metricopt_advanced"]
+
+    @staticmethod
+    def losses(advanced: dict[str, Loss]) -> list[str]:
+        """Names of the rows that no rival and no search makes: the original, losses, and tuning of outputs."""
+        return ["ce", *advanced, "bias_temperature"]
+
+    @property
+    def seed(self) -> int:
+        """Seed of everything random."""
+        return self.problem.seed
+
+    @cached_property
+    def methods(self) -> "dict[str, Callable[[], Proposal]]":
+        """What computes each of the `rows`."""
+        losses = {name: partial(self.rival, "loss_only", loss=loss) for name, loss in self.advanced.items()}
+        last = list(self.advanced.values())[-1]
+        return {
+            "ce": lambda: Proposal(torch.zeros(self.problem.task(queries=0).dim), 0),
+            "loss_only": partial(self.rival, "loss_only"),
+            **losses,
+            "loss_dense": partial(self.rival, "loss_dense"),
+            "bias_temperature": self.bias_temperature,
+            "cma_es": partial(self.rival, "cma_es"),
+            "metricopt_paper": self.paper,
+            "metricopt_sgd": partial(self.two_stages, "sgd"),
+            "metricopt_adam": partial(self.two_stages, "adam"),
+            "metricopt_adam_advanced": partial(self.two_stages, "adam", loss=last),
+            "metricopt": self.search,
+            "metricopt_labels": partial(self.search, labels=True),
+            "metricopt_advanced": partial(self.search, loss=last),
+        }
+
+    def rival(self, name: str, *, loss: Loss = cross_entropy) -> Proposal:
+        """A registered rival."""
+        task = self.problem.task(queries=self.budget.queries, loss=loss)
+        outcome = BASELINES[name].run(task, queries=self.budget.queries, seed=self.seed)
+        return Proposal(outcome.phi, task.ledger.used)
+
+    def bias_temperature(self) -> Proposal:
+        """A logit bias for each class and one temperature, by coordinate search with shrinking offsets."""
+        task = self.problem.task(queries=self.budget.queries)
+        axes = shift_axes(task)
+        # All output scales at once are a temperature. They stand before the shifts, as many.
+        scales = axes.roll(-len(axes), 1).sum(0, keepdim=True)
+        best = Incumbent(task, queries=self.budget.queries)
+        search_shifts(best, torch.cat([axes, 0.5 * scales]), queries=best.left)
+        return Proposal(best.phi, task.ledger.used)
+
+    def paper(self) -> Proposal:
+        """MetricOpt as literal as the paper allows: the end of the path, whatever it is worth."""
+        return self._staged(self.budget.paper, cross_entropy)
+
+    def two_stages(self, optimizer: str, *, loss: Loss = cross_entropy) -> Proposal:
+        """MetricOpt as in the paper, with our remedies against collapse; the last two queries say if it helped."""
+        stages = replace(self.budget.stages, optimizer=optimizer, lr=RATES[optimizer])
+        found = self._staged(stages, loss)
+        pair = torch.stack([torch.zeros_like(found.phi), found.phi])
+        before, after = self.problem.task(queries=2).observe(pair).tolist()
+        return replace(found, phi=pair[int(after < before)], queries=found.queries + 2)
+
+    def _staged(self, stages: Stages, loss: Loss) -> Proposal:
+        task = self.problem.task(queries=self.budget.queries, loss=loss)
+        learnt = learn_value_function(task, queries=self.budget.queries - 2, seed=self.seed, stages=stages)
+        phi = finetune(task, learnt.value, seed=self.seed, stages=stages).phi
+        return Proposal(phi, task.ledger.used, learnt.health.rank_correlation)
+
+    def search(self, *, loss: Loss = cross_entropy, labels: bool = False) -> Proposal:
+        """MetricOpt by default: loss finetuning, output shifts, and a Gaussian process as the value function."""
+        task = self.problem.task(queries=self.budget.queries, loss=loss, labels_visible=labels)
+        recipe = self.budget.recipe
+        outcome, correlation = propose(task, queries=self.budget.queries, recipe=recipe, seed=self.seed)
+        phi, held = keep_best(task.model, task.metric, outcome.rungs(), self.problem.accept, seed=self.seed)
+        return Proposal(phi, task.ledger.used, correlation, held)

@@ -1,0 +1,1 @@
+"""Table 3: A9A and CoverType."""
