@@ -3,6 +3,7 @@
 import contextlib
 import os
 import secrets
+from io import RawIOBase
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,21 @@ def write_bytes(path: Path, content: bytes) -> None:
     finally:
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)
+
+
+def write_all(file: RawIOBase, content: bytes) -> None:
+    """Append to an unbuffered file; what a full disk or a limit leaves over is an OSError, never left out.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryFile(buffering=0) as file:
+        ...     write_all(file, b"whole")
+        ...     file.tell()
+        5
+    """
+    left = memoryview(content)
+    while left:
+        left = left[file.write(left) or 0 :]
 
 
 def write_text(path: Path, text: str) -> None:
