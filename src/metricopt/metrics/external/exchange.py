@@ -12,7 +12,6 @@ import numpy as np
 
 from metricopt.core.errors import MetricError
 
-
 # What float() takes besides, as 1_000 or digits of other scripts, is more likely text than an answer.
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(nan|inf|infinity)", re.IGNORECASE)
 
