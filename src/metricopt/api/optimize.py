@@ -27,8 +27,10 @@ from metricopt.data.dataset import Examples, Sampling
 from metricopt.data.splits import described, three_sets
 from metricopt.metrics import as_metric
 from metricopt.metrics.constraint import Constraint
+from metricopt.metrics.fingerprint import metric_facts, metric_fingerprint
 from metricopt.paper.stages import PAPER, LearntValue, finetune, learn_value_function
 from metricopt.run.events import NAME, Event, Listener, read_events
+from metricopt.run.folder import run_folder
 from metricopt.run.journal import open_journal
 from metricopt.run.ledger import QueryLedger
 from metricopt.search import Recipe, walk
@@ -137,7 +139,7 @@ def optimize(
         "recipe": asdict(recipe),
         "max_failures": ledger.max_failures,
     }
-    folder = None if run_dir is None else Path(run_dir)
+    folder = run_folder(run_dir)
     heard: list[Event] = []
     listeners = (*watch, heard.append)
     with open_journal(folder, _start(task, settings, sets), resume=resume, listeners=listeners) as ledger.journal:
@@ -153,7 +155,6 @@ def optimize(
 
 def _start(task: SupervisedTask, settings: Event, sets: dict[str, Examples]) -> Event:
     """What a run is determined by; one that differs in any of it is another run."""
-    metric = task.metric
     return {
         "settings": {
             **settings,
@@ -162,8 +163,11 @@ def _start(task: SupervisedTask, settings: Event, sets: dict[str, Examples]) -> 
             "batch_size": task.batch_size,
             "learn_from_val": task.labels_visible,
         },
-        "metric": {"name": metric.name, "goal": metric.goal, "on": metric.on, "bounds": list(metric.bounds)},
-        "constraints": [{"text": each.text, "confidence": each.confidence} for each in task.keep],
+        "metric": metric_facts(task.metric),
+        "constraints": [
+            {"text": each.text, "confidence": each.confidence, "function": metric_fingerprint(each.metric)}
+            for each in task.keep
+        ],
         "model": {**adapter_facts(task.model), "dim": task.dim},
         "data": described(sets),
         "versions": {"metricopt": __version__, "torch": torch.__version__},
