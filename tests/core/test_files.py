@@ -15,9 +15,10 @@ from metricopt.core.errors import FileFormatError
 from metricopt.core.files import load, save
 from metricopt.core.plain import unpacked
 from metricopt.losses import cross_entropy
+from metricopt.metrics.external.cache import AnswerCache
 from metricopt.metrics.external.metrics import Outside
 from metricopt.paper.network import ValueNetwork
-from metricopt.run.events import NAME, EventLog, read_events
+from metricopt.run.events import NAME, read_events
 from metricopt.run.journal import open_journal
 from metricopt.run.ledger import QueryLedger
 
@@ -51,8 +52,7 @@ def saved(tmp_path_factory):
     mo.save_adapter(mo.adapt(net(), mo.DynamicBias(dim=4) + mo.OutputAffine()), folder)
     value = ValueNetwork(4, hidden=(5, 3), generator=draw)
     mo.save_value(value, folder, fingerprint=FINGERPRINT)
-    with EventLog(folder / "cache") as log:
-        log.write("answer", {"key": "a", "value": 0.5})
+    AnswerCache(folder / "cache").keep("a", 0.5)
     (folder / WHOLE).write_bytes((folder / NAME).read_bytes())
     return folder
 

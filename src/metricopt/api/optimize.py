@@ -31,8 +31,10 @@ from metricopt.data.lazy import Collate
 from metricopt.data.sampling import Sampling
 from metricopt.data.splits import facts_of, three_sets
 from metricopt.metrics import Constraint, as_metric
+from metricopt.metrics.fingerprint import metric_facts, metric_fingerprint
 from metricopt.paper.stages import PAPER, LearntValue, finetune, learn_value_function
 from metricopt.run.events import NAME, Event, Listener, read_events
+from metricopt.run.folder import run_folder
 from metricopt.run.journal import open_journal
 from metricopt.run.ledger import QueryLedger
 from metricopt.search import Recipe, walk
@@ -152,7 +154,7 @@ def optimize(
         "recipe": asdict(recipe),
         "max_failures": oracle.ledger.max_failures,
     }
-    folder = None if run_dir is None else Path(run_dir).absolute()
+    folder = run_folder(run_dir)
     heard: list[Event] = []
     listeners = (*watch, heard.append)
     ledger = oracle.ledger
@@ -184,7 +186,6 @@ def _granted(ledger: QueryLedger | None, queries: int, max_failures: int | None)
 def _start(oracle: Oracle, settings: Event, sets: dict[str, Data]) -> Event:
     """What a run is determined by; one that differs in any of it is another run."""
     task = _supervised(oracle)
-    metric = task.metric
     return {
         "settings": {
             **settings,
@@ -193,8 +194,11 @@ def _start(oracle: Oracle, settings: Event, sets: dict[str, Data]) -> Event:
             "batch_size": task.batch_size,
             "learn_from_val": task.labels_visible,
         },
-        "metric": {"name": metric.name, "goal": metric.goal, "on": metric.on, "bounds": list(metric.bounds)},
-        "constraints": [{"text": each.text, "confidence": each.confidence} for each in oracle.keep],
+        "metric": metric_facts(task.metric),
+        "constraints": [
+            {"text": each.text, "confidence": each.confidence, "function": metric_fingerprint(each.metric)}
+            for each in oracle.keep
+        ],
         "model": {**adapter_facts(task.model), "dim": task.dim},
         "data": facts_of(sets),
         "versions": {"metricopt": __version__, "torch": torch.__version__},

@@ -1,6 +1,5 @@
 """From the event log of a run to its record; what is damaged or not yet there is said, not raised."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from torch import Tensor
 
 from metricopt.core.errors import FileFormatError
 from metricopt.core.plain import unpacked
+from metricopt.core.sealed import unsealed
 from metricopt.report.run import Array, Landscape, Run, Trajectories
 from metricopt.report.words import plural
 from metricopt.run.events import NAME, Event
@@ -92,10 +92,10 @@ def _parsed(content: bytes) -> tuple[list[Event], int]:
     events, damaged = [], 0
     for line in content.split(b"\n")[:-1]:
         try:
-            event = json.loads(line)
-        except (ValueError, RecursionError):
-            event = None
-        if isinstance(event, dict) and isinstance(event.get("event"), str):
+            event = unsealed(line).record
+        except FileFormatError:
+            event = {}
+        if isinstance(event.get("event"), str):
             events.append(event)
         else:
             damaged += 1

@@ -1,9 +1,11 @@
 """The event log of a run: one JSON object a line, appended as things happen, readable while it is written.
 
-Every line has `event` (its kind) and `time` (seconds since 1970). The kinds, in the order in which they appear:
+Every line has `event` (its kind) and `time` (seconds since 1970), and ends with `crc32`, a checksum of all before it.
+Logs of metricopt 0.1, whose lines have none, are read as they are; they cannot be resumed. The kinds, in the order in
+which they appear:
 
-- `start`: `settings`, `metric` (name, goal, on, bounds), `constraints`, `model` (fingerprint, adapter, dim), `data`
-  (rows and fingerprint of each set), `versions`.
+- `start`: `settings`, `metric` (name, goal, on, bounds, function), `constraints`, `model` (fingerprint, adapter, dim),
+  `data` (rows and fingerprint of each set), `versions`.
 - `resume`: a killed run was taken up again, with `answered` queries that need not be paid a second time.
 - `query`: `index` from 0, `stage`, `cost` in [0, 1], `value` in natural units, `phi`, and where there are any
   `failure` (why there is no answer; cost and value are null), `kept` (values of the constraints' metrics) and
@@ -23,23 +25,28 @@ Every line has `event` (its kind) and `time` (seconds since 1970). The kinds, in
 Arrays are objects made by `metricopt.core.plain.packed`; `unpacked` gives them back.
 """
 
-import json
+import functools
 import os
 import sys
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
+from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO, final
+from typing import Any, final
 
 from metricopt.core.errors import FileFormatError
-from metricopt.core.plain import plain
-from metricopt.core.writing import unwritable
+from metricopt.core.sealed import Line, sealed, unsealed
+from metricopt.core.writing import unwritable, write_all
 
 Event = dict[str, Any]
 Listener = Callable[[Event], None]
 
 NAME = "events.jsonl"
 """What the event log is called in the folder of a run."""
+
+_BEGINNING = b'{"event": "'  # of every line, also of one that a kill cut short
+_OPEN: "weakref.WeakSet[EventLog]" = weakref.WeakSet()  # of this process, for its forks to close
 
 
 @final
@@ -56,7 +63,7 @@ class EventLog:
     """
 
     def __init__(self, path: Path | None, listeners: Sequence[Listener] = ()) -> None:
-        """Open the file to append to; a line that a kill cut short is removed.
+        """Open the file to append to, for this process alone; a line that a kill cut short is removed.
 
         Args:
             path: The file, made with its folder if missing.
@@ -64,20 +71,21 @@ class EventLog:
         """
         self.path, self._listeners = path, tuple(listeners)
         self._file = None if path is None else _opened(path)
+        if self._file is not None:
+            _close_in_forks()
+            _OPEN.add(self)
 
     def write(self, event: str, fields: Mapping[str, Any], *, sync: bool = False) -> None:
         """Append one event; it then survives the end of this process and, with `sync`, that of the machine."""
         entry = {"event": event, "time": time.time(), **fields}
         if self._file is not None:
-            line = json.dumps(plain(entry), allow_nan=False)
             try:
                 # One write a line: a kill leaves whole lines, and at worst one that is cut short.
-                self._file.write(line.encode() + b"\n")
-                self._file.flush()
+                write_all(self._file, sealed(entry))
                 if sync:
                     os.fsync(self._file.fileno())
             except OSError as error:
-                raise unwritable(Path(self._file.name), error) from error
+                raise unwritable(Path(str(self._file.name)), error) from error
         for listener in self._listeners:
             listener(entry)
 
@@ -110,28 +118,67 @@ def read_events(path: Path | str) -> list[Event]:
     except OSError as error:
         raise FileFormatError(f"{path} cannot be read ({error.strerror}); expected the event log of a run") from error
     lines = content.split(b"\n")[:-1]  # what follows the last line end is torn, or nothing
-    return [_parsed(line, number, path) for number, line in enumerate(lines, start=1)]
+    found = [_parsed(line, number, path) for number, line in enumerate(lines, start=1)]
+    bare = next((number for number, line in enumerate(found, start=1) if line.sealed != found[0].sealed), None)
+    if bare is not None:
+        raise FileFormatError(f"line {bare} of {path} is damaged (no checksum); expected one, as in its first line")
+    return [line.record for line in found]
 
 
-def _opened(path: Path) -> BinaryIO:
+def has_checksums(path: Path) -> bool:
+    """Whether a log is one whose lines carry checksums; an empty one would be.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = Path(folder, NAME).write_text('{"event": "start"}\\n')
+        ...     has_checksums(Path(folder, NAME))
+        False
+    """
+    with path.open("rb") as file:
+        first = file.readline()
+    return not first.endswith(b"\n") or _parsed(first[:-1], 1, path).sealed
+
+
+def _opened(path: Path) -> FileIO:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("ab")
+        # Unbuffered, so that nothing is left over that closing it would try to write again.
+        file = path.open("ab", buffering=0)
     except OSError as error:
         raise unwritable(path, error) from error
     try:
         _lock(file)
-        content = path.read_bytes()
-        whole = content.rfind(b"\n") + 1
-        if whole < len(content):
-            file.truncate(whole)
+        _cut_torn_line(file, path)
+    except OSError as error:
+        file.close()
+        raise unwritable(path, error) from error
     except BaseException:
         file.close()
         raise
     return file
 
 
-def _lock(file: BinaryIO) -> None:
+def _cut_torn_line(file: FileIO, path: Path) -> None:
+    content = path.read_bytes()
+    whole = content.rfind(b"\n") + 1
+    torn = content[whole:]
+    if not (torn.startswith(_BEGINNING) or _BEGINNING.startswith(torn)):
+        raise FileFormatError(
+            f"{path} ends with {torn[:40]!r}, which is no event; expected the event log of a run: choose another folder"
+        )
+    if torn:
+        file.truncate(whole)
+
+
+@functools.cache
+def _close_in_forks() -> None:
+    """From now on forks of this process let go of its logs, which they would keep locked as long as they live."""
+    if sys.platform != "win32":
+        os.register_at_fork(after_in_child=lambda: [log.close() for log in _OPEN])
+
+
+def _lock(file: FileIO) -> None:
     """Two runs in one folder would each take the other's answers for its own; a kill releases the lock."""
     if sys.platform == "win32":
         return
@@ -145,11 +192,11 @@ def _lock(file: BinaryIO) -> None:
         ) from error
 
 
-def _parsed(line: bytes, number: int, path: Path) -> Event:
+def _parsed(line: bytes, number: int, path: Path) -> Line:
     try:
-        event = json.loads(line)
-    except (ValueError, RecursionError) as error:
+        found = unsealed(line)
+    except FileFormatError as error:
         raise FileFormatError(f"line {number} of {path} is damaged ({error}); expected one JSON object") from error
-    if not isinstance(event, dict) or not isinstance(event.get("event"), str):
+    if not isinstance(found.record.get("event"), str):
         raise FileFormatError(f"line {number} of {path} is not an event; expected an object with a key 'event'")
-    return event
+    return found

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from metricopt.core.errors import FileFormatError
 from metricopt.core.plain import packed, plain, unpacked
-from metricopt.run.events import NAME, Event, EventLog, Listener, read_events
+from metricopt.core.writing import remove_drafts
+from metricopt.run.events import NAME, Event, EventLog, Listener, has_checksums, read_events
 
 _FLEETING = ("time", "seconds", "answered")  # differ from run to run of the same search
 
@@ -94,14 +95,18 @@ def open_journal(
 
     Without a folder nothing is written, and the listeners hear of every event. Continuing what never began begins it.
     """
-    path = None if folder is None else folder / NAME
+    path = None if folder is None else folder.absolute() / NAME  # wherever the metric may take us
     if path is None or not path.exists() or path.stat().st_size == 0:
         return _begun(EventLog(path, listeners), start)
     if not resume:
         raise FileFormatError(f"{folder} holds a run already; expected an empty folder: resume it or choose another")
     log = EventLog(path, listeners)
     try:
+        remove_drafts(path.parent)
         return _continued(log, start, path)
+    except RecursionError as error:
+        log.close()
+        raise FileFormatError(f"{path} is damaged ({error}); expected the event log of a run: start anew") from error
     except BaseException:
         log.close()
         raise
@@ -113,6 +118,11 @@ def _begun(log: EventLog, start: Mapping[str, Any]) -> Journal:
 
 
 def _continued(log: EventLog, start: Mapping[str, Any], path: Path) -> Journal:
+    if not has_checksums(path):
+        raise FileFormatError(
+            f"{path} is a log without checksums, as metricopt 0.1 wrote them; expected one of this version: finish the "
+            f"run with the version that began it, or start anew in another folder"
+        )
     before = read_events(path)
     if not before:  # killed within its first line
         return _begun(log, start)

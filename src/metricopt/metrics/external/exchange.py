@@ -4,12 +4,16 @@ import csv
 import hashlib
 import io
 import json
+import re
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 
 from metricopt.core.errors import MetricError
+
+# What float() takes besides, as 1_000 or digits of other scripts, is more likely text than an answer.
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(nan|inf|infinity)", re.IGNORECASE)
 
 
 class NoAnswerError(MetricError):
@@ -74,35 +78,65 @@ class Question:
 
 
 def number_in(text: str) -> float:
-    """The answer in what a metric printed: its last line that is a number, or a JSON object with the key `value`.
+    """The answer in what a command printed: its last line that is a number, or a JSON object with the key `value`.
 
     Example:
         >>> number_in("reading 300 rows\\n0.75\\n"), number_in('{"value": 0.5}')
         (0.75, 0.5)
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    for line in [*reversed(lines), text]:
-        number = _number(line)
+    whole = text.strip()
+    # An object over several lines is one answer: a line of it may be a number that means something else.
+    for candidate in [whole] if whole.startswith("{") and _parsed(whole) is not None else reversed(lines):
+        number = _number(candidate)
         if number is not None:
             return number
     raise NoAnswerError(
-        f"it answered {text.strip()[-200:]!r}; a last line with a number is expected, or JSON with the key 'value'"
+        f"it answered {whole[-200:]!r}; a last line with a number is expected, or JSON with the key 'value'"
     )
 
 
-def _number(line: str) -> float | None:
-    try:
-        found: Any = json.loads(line, parse_constant=float)
-    except (ValueError, RecursionError):
-        found = line
+def only_number_in(text: str) -> float:
+    """The answer in what a server sent: a number and nothing else, or a JSON object with the key `value`.
+
+    Example:
+        >>> only_number_in("0.75\\n"), only_number_in('{"value": 0.5}')
+        (0.75, 0.5)
+    """
+    number = _number(text.strip())
+    if number is None:
+        raise NoAnswerError(
+            f"it answered {text.strip()[-200:]!r}; a number and nothing else is expected, or JSON with the key 'value'"
+        )
+    return number
+
+
+def _number(text: str) -> float | None:
+    found = text if _NUMBER.fullmatch(text) else _parsed(text)
     if isinstance(found, dict):
         found = found.get("value")
     if isinstance(found, bool) or not isinstance(found, int | float | str):
         return None
+    if isinstance(found, str) and not _NUMBER.fullmatch(found.strip()):
+        return None
     try:
         return float(found)
-    except (ValueError, OverflowError):
+    except OverflowError:
         return None
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=float, object_pairs_hook=_object)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key is there twice")
+    return found
 
 
 def _columns(name: str, array: np.ndarray) -> dict[str, np.ndarray]:

@@ -1,6 +1,8 @@
 """Metrics computed elsewhere: by another program, or by a server."""
 
+import hashlib
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -11,11 +13,11 @@ import numpy as np
 
 from metricopt.core.errors import MetricError
 from metricopt.metrics.adopted import Goal, On
+from metricopt.metrics.external.cache import AnswerCache
 from metricopt.metrics.external.command import Command
-from metricopt.metrics.external.exchange import NoAnswerError, Question, number_in
+from metricopt.metrics.external.exchange import NoAnswerError, Question, number_in, only_number_in
 from metricopt.metrics.external.http import Post
 from metricopt.metrics.metric import Metric
-from metricopt.run.events import EventLog, read_events
 
 _LOGGER = logging.getLogger("metricopt")
 _FIRST_PAUSE = 0.5
@@ -40,7 +42,9 @@ def CommandMetric(  # noqa: N802 - reads as the Metric it gives
     The command is run without a shell. In it `{predictions}` becomes the path of an .npz file with the arrays
     `predictions`, `targets` (`rows` if hidden) and `groups` (if any); `{predictions:csv}` that of a table with those
     columns; `{predictions:npy}`, `{targets}`, `{rows}` and `{groups}` those of single arrays. The last line it prints
-    that is a number, or a JSON object with a key "value", is the answer.
+    that is a number, or a JSON object with a key "value", is the answer; the last megabyte of what it prints is kept.
+    When it ends, is late, or this process ends (however it ends), everything it has started is killed, on Linux also
+    what it has put into a session of its own.
 
     It must score the rows it is given, not a set of its own: the acceptance asks about other rows, and about resamples
     of them. A question that was asked before is answered from memory: it counts as a query, and costs nothing.
@@ -56,7 +60,7 @@ def CommandMetric(  # noqa: N802 - reads as the Metric it gives
         parallel: Commands that may run at once.
         groups: Whether it needs the group of each example.
         hidden: Whether the command knows the truth: it is told the row numbers of `val`, and targets never leave here.
-        cache: File that remembers answers beyond this process.
+        cache: File that remembers answers beyond this process, by command and arrays; several processes may share it.
 
     Example:
         >>> import shlex, sys, torch
@@ -66,7 +70,7 @@ def CommandMetric(  # noqa: N802 - reads as the Metric it gives
         0.5
     """
     transport = Command(command, time_limit=time_limit)
-    asker = Outside(transport, retries=retries, hidden=hidden, cache=cache)
+    asker = Outside(transport, retries=retries, hidden=hidden, cache=cache, identity=transport.identity)
     return _metric(asker, goal=goal, on=on, bounds=bounds, name=name or command, parallel=parallel, groups=groups)
 
 
@@ -89,7 +93,9 @@ def HttpMetric(  # noqa: N802 - reads as the Metric it gives
     """A metric that a server computes: like `CommandMetric`, with the arrays posted to a URL.
 
     The body is a JSON object of lists, or an .npz file with `encoding="npz"`; the response is a number, or a JSON
-    object with a key "value". Answers 5xx and 429 are tried again, other refusals are not.
+    object with a key "value", and has at most a megabyte. Answers 5xx and 429 are tried again, other refusals are not;
+    redirects are not followed, and a body shorter than its Content-Length is no answer. The time limit covers all of
+    it: finding the host, connecting, headers and body.
 
     Args:
         url: http:// or https://.
@@ -102,7 +108,7 @@ def HttpMetric(  # noqa: N802 - reads as the Metric it gives
         parallel: Requests that may be made at once.
         groups: Whether it needs the group of each example.
         hidden: Whether the server knows the truth: it is told the row numbers of `val`, and targets never leave here.
-        cache: File that remembers answers beyond this process.
+        cache: File that remembers answers beyond this process, by URL and arrays; several processes may share it.
         encoding: Of the body.
         headers: Further headers, for example for authorisation.
 
@@ -111,7 +117,9 @@ def HttpMetric(  # noqa: N802 - reads as the Metric it gives
         Metric('http://127.0.0.1:8000/f1', on='labels', goal='max')
     """
     transport = Post(url, time_limit=time_limit, encoding=encoding, headers=headers)
-    asker = Outside(transport, retries=retries, hidden=hidden, cache=cache)
+    asker = Outside(
+        transport, retries=retries, hidden=hidden, cache=cache, identity=transport.identity, read=only_number_in
+    )
     return _metric(asker, goal=goal, on=on, bounds=bounds, name=name or url, parallel=parallel, groups=groups)
 
 
@@ -120,6 +128,7 @@ class Outside:
     """A metric's function that asks elsewhere, tries again, and remembers.
 
     Attributes:
+        identity: What is asked, as the command or the URL.
         calls: Questions that went out, attempts included.
         recalled: Questions answered from memory.
 
@@ -138,26 +147,31 @@ class Outside:
         retries: int,
         hidden: bool = False,
         cache: Path | str | None = None,
+        identity: str = "",
+        read: Callable[[str], float] = number_in,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         if retries < 0:
             raise MetricError(f"retries is {retries}; expected 0 or more")
         self.transport, self.retries, self.hidden = transport, retries, hidden
         self.calls, self.recalled = 0, 0
-        self._pause = pause
-        self._cache = None if cache is None else Path(cache)
-        self._known = _remembered(self._cache)
+        self.identity = identity
+        self._read, self._pause = read, pause
+        self._known: dict[str, float] = {}
+        self._cache = None if cache is None else AnswerCache(cache)
         self._lock = threading.Lock()
 
     def __call__(self, y_true: np.ndarray, prediction: np.ndarray, *groups: np.ndarray) -> float:
         """The answer for these predictions, asked for at most once."""
         names = ("predictions", "rows" if self.hidden else "targets", "groups")
         question = Question(dict(zip(names, (prediction, y_true, *groups), strict=False)))
-        key = question.key
+        # The same rows and predictions are another question for another command or URL.
+        key = hashlib.sha256(f"{self.identity}\n{question.key}".encode()).hexdigest()
         with self._lock:
-            if key in self._known:
+            known = self._recalled(key)
+            if known is not None:
                 self.recalled += 1
-                return self._known[key]
+                return known
         answer = self._asked(question)
         with self._lock:
             self._remember(key, answer)
@@ -168,7 +182,7 @@ class Outside:
             with self._lock:
                 self.calls += 1
             try:
-                return number_in(self.transport(question))
+                return self._read(self.transport(question))
             except NoAnswerError as error:
                 if attempt == self.retries:
                     raise MetricError(f"{error} (attempt {attempt + 1} of {self.retries + 1})") from error
@@ -176,18 +190,15 @@ class Outside:
                 self._pause(_FIRST_PAUSE * 2**attempt)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
+    def _recalled(self, key: str) -> float | None:
+        if key not in self._known and self._cache is not None:
+            return self._cache.find(key)
+        return self._known.get(key)
+
     def _remember(self, key: str, answer: float) -> None:
         self._known[key] = answer
-        if self._cache is not None and np.isfinite(answer):
-            with EventLog(self._cache) as log:
-                log.write("answer", {"key": key, "value": answer}, sync=True)
-
-
-def _remembered(cache: Path | None) -> dict[str, float]:
-    if cache is None or not cache.exists():
-        return {}
-    events = [event for event in read_events(cache) if isinstance(event.get("value"), int | float)]
-    return {str(event.get("key")): float(event["value"]) for event in events}
+        if self._cache is not None and math.isfinite(answer):
+            self._cache.keep(key, answer)
 
 
 def _metric(
