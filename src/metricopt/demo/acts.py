@@ -13,6 +13,11 @@ from metricopt.demo.data import Parts, parts, shipped
 from metricopt.demo.network import trained
 from metricopt.metrics import Metric, as_metric
 
+FOREST_CODES, FOREST_SIZES = ("soil",), (12_000, 5_000, 7_000)
+CENSUS_CODES = ("workclass", "marital-status", "occupation", "relationship", "race", "sex", "native-country")
+CENSUS_SIZES = (12_000, 8_000, 10_000)
+"""Rows for training, for the metric and for the test."""
+
 
 @dataclass(frozen=True)
 class Act:
@@ -42,12 +47,12 @@ class Act:
 def shifted(seed: int) -> Act:
     """A network that learnt in one forest and is used in another."""
     table = shipped("forests")
-    rows = parts(table, ("soil",), sizes=(12_000, 5_000, 7_000), seed=seed)
+    rows = parts(table, FOREST_CODES, sizes=FOREST_SIZES, seed=seed)
     return Act(
         key="run",
         title="the population has shifted",
-        story="A network learnt in one forest (Rawah, Colorado) which of four trees grows where, from maps,\n"
-        "and is used in another (Comanche Peak).",
+        story="In one forest (Rawah, Colorado) a network learnt to tell from maps which of four trees grows where.\n"
+        "It is used in another forest (Comanche Peak).",
         rival="bias tuning",
         metric=as_metric("macro_f1"),
         net=trained(rows.train, outputs=4, seed=seed),
@@ -59,12 +64,11 @@ def shifted(seed: int) -> Act:
 def unshifted(seed: int) -> Act:
     """A network used on people like those it learnt from."""
     table = shipped("incomes")
-    codes = ("workclass", "marital-status", "occupation", "relationship", "race", "sex", "native-country")
-    rows = parts(table, codes, sizes=(12_000, 8_000, 10_000), seed=seed)
+    rows = parts(table, CENSUS_CODES, sizes=CENSUS_SIZES, seed=seed)
     return Act(
         key="tie",
         title="nothing has shifted",
-        story="A network learnt from a census who earns more than $50,000, and is used on people of the same census.",
+        story="A network learnt from a census who earns more than $50,000. It is used on people of the same census.",
         rival="threshold tuning",
         metric=as_metric("f1"),
         net=trained(rows.train, outputs=1, seed=seed),

@@ -20,22 +20,28 @@ def demo_text(done: Demo) -> str:
 
 def _act(number: int, played: Played) -> str:
     act, metric = played.act, played.act.metric.name
-    calls = f"{len(played.tuned.best)} calls of the metric"
-    kept = "" if played.found["accepted"] else ", not sure of a gain: the original is returned"
     rows = [
         ("as trained", played.gain.before, ""),
-        (act.rival, played.tuning_gain.after, calls),
-        ("metricopt", played.gain.after, f"{len(played.best)} calls in the search{kept}"),
+        (act.rival, played.tuning_gain.after, f"{len(played.tuned.best)} calls of the metric"),
+        ("metricopt", played.gain.after, _calls(played)),
     ]
     return "\n".join(
         [
-            f"Act {number}, {act.title}. {act.story}",
+            f"Act {number}: {act.title}.",
+            act.story,
             f"{metric} there, on {played.gain.examples:,} test rows that nothing was chosen on:",
             "",
             *(f"  {name:<18}{value:.3f}   {said}".rstrip() for name, value, said in rows),
             f"  {verdict(played.difference, act.rival)}",
         ]
     )
+
+
+def _calls(played: Played) -> str:
+    decision = played.found.get("calls_decision")
+    also = "" if decision is None else f", {decision:,} to decide"
+    kept = "" if played.found["accepted"] else "; no sure gain, so the original is returned"
+    return f"{len(played.best)} calls in the search{also}{kept}"
 
 
 def verdict(difference: Comparison, rival: str) -> str:

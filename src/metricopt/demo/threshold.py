@@ -31,7 +31,7 @@ def tuned(metric: Metric, outputs: Tensor, targets: Tensor, *, calls: int, seed:
         outputs: Raw outputs of the network, (n, outputs).
         targets: True classes, (n,).
         calls: How often the metric is asked.
-        seed: Of the directions in which biases move.
+        seed: Of the order of thresholds and of the directions in which biases move.
 
     Example:
         >>> from metricopt.metrics import as_metric
@@ -66,9 +66,10 @@ class _Asked:
         return better
 
 
-def _thresholds(asked: _Asked, seed: int) -> Tuned:  # noqa: ARG001
-    """Thresholds evenly spread over the scores."""
-    for share in torch.linspace(0, 1, asked.left + 2)[1:-1]:
+def _thresholds(asked: _Asked, seed: int) -> Tuned:
+    """Thresholds evenly spread over the scores, in any order."""
+    shares = torch.linspace(0, 1, asked.left + 2)[1:-1]
+    for share in shares[torch.randperm(len(shares), generator=stream(seed, "demo", "thresholds"))]:
         asked.ask(-asked.outputs.quantile(share)[None])
     return Tuned(asked.bias, asked.best)
 
