@@ -7,7 +7,7 @@ export OMP_NUM_THREADS ?= 1
 
 .PHONY: demo test lint types check clean
 
-demo: .venv/ready  ## F1 of a census-income classifier, better within a few hundred metric queries
+demo: .venv/ready  ## a network used where the population has shifted, metricopt beside threshold tuning
 	$(BIN)/metricopt demo --out demo
 
 test: .venv/ready lint types  ## everything CI checks

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from metricopt.report.choice import choice
 from metricopt.report.run import Run
 from metricopt.report.scale import span
 from metricopt.report.svg import Frame, drawing, mark, text, ticks
@@ -16,9 +17,13 @@ def answer(run: Run) -> str:
     kind, verdict = verdict_of(run)
     return (
         f'<section class="answer {kind}"><p class="eyebrow">{safe(_eyebrow(kind))}</p>'
-        f'<h1>{headline(run)}</h1><p class="verdict">{safe(verdict + _test(run))}</p>'
-        f"{_gain(run)}{_tiles(run)}</section>"
+        f'<h1>{headline(run)}</h1><p class="verdict">{safe(verdict)}</p>'
+        f"{_gain(run)}{_paragraph(choice(run))}{_paragraph(_test(run))}{_tiles(run)}</section>"
     )
+
+
+def _paragraph(said: str) -> str:
+    return f'<p class="verdict">{safe(said)}</p>' if said else ""
 
 
 def headline(run: Run) -> str:
@@ -45,7 +50,7 @@ def verdict_of(run: Run) -> tuple[str, str]:
     if not found:
         return _unfinished(run)
     kind, said = _judged(found)
-    if kind == "yes" and run.result.get("plainer"):
+    if kind == "yes" and run.result.get("plainer") and run.judged is None:
         said += " It is a start or a shift of the outputs: the search's best was not surely better."
     early = run.result.get("stopped")
     return kind, f"{said} The search ended early: {early}." if early else said
@@ -76,9 +81,21 @@ def _test(run: Run) -> str:
         return ""  # the original against itself
     low, high = _interval(found)
     return (
-        f" On {number(found.get('examples'))} test examples, used once: {number(found.get('before'))} to "
-        f"{number(found.get('after'))} (gain {signed(low)} to {signed(high)})."
+        f"On {number(found.get('examples'))} test examples, used once: {number(found.get('before'))} to "
+        f"{number(found.get('after'))} (gain {signed(low)} to {signed(high)}).{_rivals(run)}"
     )
+
+
+def _rivals(run: Run) -> str:
+    """What other methods are worth on the same test examples."""
+    said = ""
+    for name, found in run.beside.items():
+        low, high = _interval(found)
+        said += (
+            f" There {name} has {number(found.get('before'))}; the gain over it is {signed(low)} to {signed(high)} "
+            f"({percent(found.get('level'))} interval)."
+        )
+    return said
 
 
 def _unfinished(run: Run) -> tuple[str, str]:
@@ -147,13 +164,11 @@ def _interval_drawing(frame: Frame, low: float, high: float, *, gain: float) -> 
 
 
 def _tiles(run: Run) -> str:
-    failed = int((~run.answered).sum())
-    of = "" if run.budget is None else f"of {run.budget:,}, "
     seconds = run.result.get("seconds")
     if seconds is None and np.isfinite(run.times).any():
         seconds = float(np.nanmax(run.times))
     tiles = [
-        ("metric queries", f"{len(run.costs):,}", f"{of}{f'{failed:,}' if failed else 'none'} failed"),
+        _calls(run),
         ("time", duration(seconds), "" if run.result else "so far"),
     ]
     confidence = run.accepted.get("confidence")
@@ -161,8 +176,20 @@ def _tiles(run: Run) -> str:
         tiles.append(("better in resamples", percent(confidence), f"of {number(run.accepted.get('resamples'))} paired"))
     correlation = run.result.get("rank_correlation")
     if isinstance(correlation, float):
-        tiles.append(("value function", f"{correlation:.2f}", "rank correlation, held out"))
+        tiles.append(("value function", f"{correlation:.2f}", "rank correlation with answers it had not seen"))
     return f'<dl class="tiles">{"".join(_tile(*each) for each in tiles)}</dl>'
+
+
+def _calls(run: Run) -> tuple[str, str, str]:
+    """Every call of the user's metric where that was counted, or else the queries of the search."""
+    failed = int((~run.answered).sum())
+    fate = f"{failed:,} failed" if failed else "none failed"
+    counted = run.calls
+    if counted is None:
+        of = "" if run.budget is None else f"of {run.budget:,}, "
+        return "metric queries", f"{len(run.costs):,}", f"{of}{fate}"
+    search, decision = counted
+    return "calls of the metric", f"{search + decision:,}", f"{search:,} to search, {decision:,} to decide; {fate}"
 
 
 def _tile(name: str, value: str, note: str) -> str:

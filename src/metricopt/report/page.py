@@ -71,8 +71,9 @@ def _ledger(run: Run) -> str:
         return ""
     failures = int((~run.answered).sum())
     said = f"{plural(len(run.costs), 'query', 'queries')}, {plural(failures, 'failure')}."
+    decided = "" if run.calls is None else f"<p>To decide took {plural(run.calls[1], 'further call')}.</p>"
     return (
-        f"<section><h2>Where the queries went</h2>{stage_table(run)}"
+        f"<section><h2>Where the queries went</h2>{stage_table(run)}{decided}"
         f"<details><summary>Every query</summary><p>{safe(said)}</p>{query_table(run)}</details></section>"
     )
 

@@ -78,6 +78,11 @@ def run_of(events: Sequence[Event], *, notes: Sequence[str] = ()) -> Run:
         test=_last(events, "test"),
         result=result,
         rivals={str(each.get("name")): _array(each.get("values")) for each in events if each["event"] == "rival"},
+        beside={
+            str(each.get("name")): each["test"]
+            for each in events
+            if each["event"] == "rival" and isinstance(each.get("test"), Mapping)
+        },
         trajectories=_trajectories(_last(events, "trajectory")),
         embedding=_embedding(_last(events, "embedding")),
         unseen=_unseen(_last(events, "health")),

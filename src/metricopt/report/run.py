@@ -60,6 +60,7 @@ class Run:
         test: Original against result on test data, used once; empty where it was not asked for.
         result: What the run ended with; empty before its end.
         rivals: Best value so far of other methods, in natural units, by name.
+        beside: Each of these (before) against the result (after) on test data, where that was compared.
         trajectories: Paths of the paper's first stage, if there were any.
         embedding: Penultimate features of the value network and the costs they belong to, (n, features) and (n,).
         unseen: Costs that a value network predicted on paths it never saw, and the true ones, (n,) each.
@@ -87,6 +88,7 @@ class Run:
     test: Mapping[str, Any] = field(default_factory=dict)
     result: Mapping[str, Any] = field(default_factory=dict)
     rivals: Mapping[str, Array] = field(default_factory=dict)
+    beside: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     trajectories: Trajectories | None = None
     embedding: tuple[Array, Array] | None = None
     unseen: tuple[Array, Array] | None = None
@@ -123,6 +125,12 @@ class Run:
         settings = self.start.get("settings")
         granted = settings.get("queries") if isinstance(settings, Mapping) else None
         return granted if isinstance(granted, int) else None
+
+    @property
+    def calls(self) -> tuple[int, int] | None:
+        """How often the metric was really called, in the search and for the decision, if both were counted."""
+        search, decision = self.result.get("calls_search"), self.result.get("calls_decision")
+        return (search, decision) if isinstance(search, int) and isinstance(decision, int) else None
 
     @property
     def sign(self) -> float:
@@ -166,13 +174,36 @@ class Run:
         known = np.flatnonzero(self.answered)
         if not len(known):
             return float("nan")
-        zeros = [i for i in known if len(self.points) and not self.points[i].any()]
+        zeros = [i for i in known if self.at_original(int(i))]
         return float(self.values[zeros[0] if zeros else known[0]])
+
+    def at_original(self, index: int) -> bool:
+        """Whether a query asked about phi = 0; False where phi was not recorded."""
+        return bool(len(self.points)) and not self.points[index].any()
 
     @property
     def answered(self) -> Flags:
         """Which queries brought a number, (queries,)."""
         return np.isfinite(self.costs)
+
+    @property
+    def judged(self) -> int | None:
+        """Number from 0 of the query whose phi was put to the held-out data, if it was one and is known."""
+        if self.proposal is None or not len(self.points) or self.proposal.shape != self.points[0].shape:
+            return None
+        found = np.flatnonzero((self.points == self.proposal).all(1) & self.answered)
+        return int(found[0]) if len(found) else None
+
+    @property
+    def kept(self) -> int | None:
+        """Number from 0 of the query whose phi is in the model that was returned; None if that is the original."""
+        return self.judged if self.accepted.get("accepted") is True else None
+
+    @property
+    def lowest(self) -> int | None:
+        """Number from 0 of the query with the best answer of those that keep the constraints."""
+        allowed = np.where(self.broken, np.nan, self.costs)
+        return int(np.nanargmin(allowed)) if np.isfinite(allowed).any() else None
 
     @property
     def path(self) -> tuple[int, ...]:

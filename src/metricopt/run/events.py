@@ -20,7 +20,8 @@ which they appear:
 - `accepted`: the comparison on held-out data, whether it was `accepted`, the constraints there, and `changes` by class.
 - `landscape`: the loss along the line from the original to the proposal.
 - `result`: the numbers of the result, `proposal` and `phi` (what was kept), and `stopped` if it ended early.
-- `rival` and `test`: written by the demo: another method's curve, and what both are worth on test data.
+- `rival` and `test`: written by the demo: another method's `name`, its best `values` and its `test` against the result;
+  and the original against the result on test data.
 
 Arrays are objects made by `metricopt.core.plain.packed`; `unpacked` gives them back.
 """

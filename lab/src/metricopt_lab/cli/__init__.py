@@ -1,11 +1,10 @@
-"""Commands that the laboratory adds to `metricopt`: demo, run, pretrain, docs, bench."""
+"""Commands that the laboratory adds to `metricopt`: run, pretrain, docs, bench."""
 
 import typer
 
 from metricopt_lab.cli import bench_quality as _bench_quality  # noqa: F401
 from metricopt_lab.cli import bench_speed as _bench_speed  # noqa: F401
 from metricopt_lab.cli.bench import bench_app
-from metricopt_lab.cli.demo import demo_command
 from metricopt_lab.cli.docs import docs_command
 from metricopt_lab.cli.pretrain import pretrain_command
 from metricopt_lab.cli.run import run_command
@@ -13,7 +12,6 @@ from metricopt_lab.cli.run import run_command
 
 def add_commands(app: typer.Typer) -> None:
     """Add the laboratory's commands; `metricopt` calls it by an entry point."""
-    app.command("demo")(demo_command)
     app.command("run")(run_command)
     app.command("pretrain")(pretrain_command)
     app.command("docs")(docs_command)

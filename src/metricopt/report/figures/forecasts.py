@@ -96,7 +96,19 @@ def agreement_figure(run: Run) -> Figure | None:
         ("second half", "dot c1", "square"),
         ("agreement", "dashed", "dash"),
     ]
-    return Figure("agreement", "Value predicted against true", draw, _rank_reading(forecast, truth), legend(entries))
+    reading = _rank_reading(forecast, truth) + _overall(run, rank_correlation(forecast, truth))
+    return Figure("agreement", "Value predicted against true", draw, reading, legend(entries))
+
+
+def _overall(run: Run, here: float) -> str:
+    """Why the result speaks of another correlation, if it does."""
+    overall = run.result.get("rank_correlation")
+    if not isinstance(overall, float) or f"{overall:.2f}" == f"{here:.2f}":
+        return ""
+    return (
+        f" Over all queries, each left out of the value function that is asked about it, it is {overall:.2f}: good and "
+        f"bad ones lie further apart there than among its own proposals, which were all meant to be good."
+    )
 
 
 def _rank_reading(forecast: Array, truth: Array) -> str:

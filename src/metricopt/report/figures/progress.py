@@ -5,7 +5,7 @@ import numpy as np
 from metricopt.report.figure import Figure, legend, stage_style
 from metricopt.report.run import Run
 from metricopt.report.scale import telling_span
-from metricopt.report.svg import Frame, axes, dots, drawing, level, line
+from metricopt.report.svg import Frame, axes, dots, drawing, level, line, mark
 from metricopt.report.words import number, plural
 
 
@@ -35,12 +35,15 @@ def progress_figure(run: Run) -> Figure | None:
             ),
             *(_rival(frame, curve, i) for i, curve in enumerate(rivals.values())),
             line(frame, numbers, run.best, "curve best", steps=True),
+            _judged(frame, run),
         ]
         return drawing(frame, marks, label=f"{run.metric} over metric queries")
 
     entries = [("best so far", "curve best", "line"), ("original", "dashed", "dash")]
     entries += [(name, f"curve r{i % 3}", "line") for i, name in enumerate(rivals)]
     entries += [(f"stage: {stage}", *style[stage]) for stage in style]
+    if run.judged is not None:
+        entries.append((f"{judged_word(run)}: query {run.judged + 1}", "end", "diamond"))
     if run.broken.any():
         entries.append(("paler: breaks a constraint", "dot c1 broken", "circle"))
     return Figure("progress", f"{run.metric} over queries", draw, _reading(run, y), legend(entries))
@@ -48,6 +51,19 @@ def progress_figure(run: Run) -> Figure | None:
 
 def _rival(frame: Frame, curve: np.ndarray, order: int) -> str:
     return line(frame, np.arange(1.0, len(curve) + 1), curve, f"curve r{order % 3}", steps=True)
+
+
+def judged_word(run: Run) -> str:
+    """What became of the query that was put to the held-out data."""
+    return "judged" if run.kept is None else "kept"
+
+
+def _judged(frame: Frame, run: Run) -> str:
+    """A mark on the query that was put to the held-out data."""
+    if run.judged is None:
+        return ""
+    y = float(frame.up(frame.inside(run.values[run.judged])))
+    return mark(float(frame.across(run.judged + 1.0)), y, "end", "diamond", _note(run, run.judged), size=6)
 
 
 def _note(run: Run, index: int) -> str:

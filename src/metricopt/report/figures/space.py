@@ -4,6 +4,7 @@ import numpy as np
 
 from metricopt.core.ranks import rank_correlation
 from metricopt.report.figure import Figure, legend, shade_legend, shades
+from metricopt.report.figures.progress import judged_word
 from metricopt.report.run import Array, Run
 from metricopt.report.scale import span
 from metricopt.report.svg import Frame, axes, dots, drawing, line, mark
@@ -37,6 +38,7 @@ def space_figure(run: Run) -> Figure | None:
         return None
     places, explained = principal_plane(run.points)
     path = [i for i in run.path if i < len(places)]
+    end, word = (path[-1], "last") if run.judged is None else (run.judged, judged_word(run))
 
     def draw(width: float) -> str:
         frame = _frame(width, places)
@@ -45,11 +47,11 @@ def space_figure(run: Run) -> Figure | None:
             _points(frame, places, run.values, run),
             line(frame, places[path, 0], places[path, 1], "curve path"),
             _end(frame, places[path[0]], "first best point", "ring"),
-            _end(frame, places[path[-1]], "last best point", "diamond"),
+            _end(frame, places[end], word, "diamond"),
         ]
         return drawing(frame, marks, label="Queried points in two dimensions")
 
-    entries = [("best so far", "curve path", "line"), ("first", "end", "ring"), ("last", "end", "diamond")]
+    entries = [("best so far", "curve path", "line"), ("first", "end", "ring"), (word, "end", "diamond")]
     shade = shade_legend(run.values, run.metric, sign=run.sign)
     return Figure("space", "Where the search looked", draw, _reading(run, path, explained), shade + legend(entries))
 
@@ -84,7 +86,7 @@ def _frame(width: float, places: Array) -> Frame:
 
 
 def _axes(frame: Frame, explained: float) -> str:
-    return axes(frame, f"first principal axis ({percent(explained)} of the variance in both)", "second")
+    return axes(frame, f"first principal axis ({percent(explained)} of the variance in both)", "second axis")
 
 
 def _points(frame: Frame, places: Array, values: Array, run: Run) -> str:

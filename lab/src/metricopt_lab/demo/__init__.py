@@ -1,1 +1,0 @@
-"""The demo: F1 of a census-income classifier, beside threshold tuning."""
