@@ -18,9 +18,10 @@ from torch import Tensor
 from metricopt.core.errors import MetricFailureWarning, MetricOptError
 from metricopt.core.records import Trajectory, at_steps
 from metricopt.core.seeding import stream
-from metricopt.paper.collect import OptimizerFactory, Spacing, checked_observations, observed_steps, walk
+from metricopt.paper.collect import Spacing, checked_observations, observed_steps, walk
 from metricopt.run.ledger import Query, QueryLedger
 from metricopt.task.base import Task
+from metricopt.task.finetuning import OptimizerFactory
 
 TASKS_A_GROUP = 16
 

@@ -1,9 +1,12 @@
 """Where loss finetuning of phi ends: the points from which, and between which, the search begins."""
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
 from metricopt.task.base import Task
+from metricopt.task.finetuning import finetuning
 
 POINTS = 10
 """Points along each way at which it may be worth stopping."""
@@ -22,17 +25,12 @@ def loss_starts(task: Task, *, steps: int, lr: float, generator: torch.Generator
         (True, 0)
     """
     kinds, batches = task.start_batches(generator)
-    phi = torch.nn.Parameter(torch.zeros(kinds, task.dim))
-    optimizer = torch.optim.Adam([phi], lr=lr)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+    start = torch.zeros(kinds, task.dim)
+    adam = partial(torch.optim.Adam, lr=lr)
     stops = {round(steps * (k + 1) / POINTS) for k in range(POINTS)}
     path = []
-    for step in range(1, steps + 1):
-        optimizer.zero_grad()
-        task.loss(phi, next(batches)).sum().backward()
-        optimizer.step()
-        schedule.step()
-        if step in stops:
-            path.append(phi.detach().clone())
+    for number, step in enumerate(finetuning(task, start, batches, steps=steps, optimizer=adam, cosine=True), start=1):
+        if number in stops:
+            path.append(step.phi.clone())
     starts = task.sound_starts(torch.stack(path))
     return starts[torch.isfinite(starts).all(1)]
