@@ -13,11 +13,12 @@ from metricopt.core.records import LabelledTrajectory, Outcome, Trajectory
 from metricopt.core.registry import one_of
 from metricopt.core.seeding import derived_seed, stream
 from metricopt.paper.collect import Spacing, collect, default_observations
-from metricopt.paper.diagnostics import ValueFunction, ValueHealth, health, warn_if_flat
+from metricopt.paper.diagnostics import ValueHealth, health, warn_if_flat
 from metricopt.paper.guided import Combine, Estimator, MetricGuided
 from metricopt.paper.interpolate import interpolate
 from metricopt.paper.training import PAPER as PAPER_TRAINING
 from metricopt.paper.training import Training, fit
+from metricopt.paper.value_function import ValueFunction
 from metricopt.paper.workers import collect_in_groups
 from metricopt.task.base import Task
 from metricopt.task.finetuning import OptimizerFactory, finetuning

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from metricopt.core.records import LabelledTrajectory
 from metricopt.core.registry import one_of
+from metricopt.paper.equation_2_objective import value_loss
 from metricopt.paper.network import Norm, ValueNetwork
-from metricopt.paper.objective import value_loss
 
 
 @dataclass(frozen=True)

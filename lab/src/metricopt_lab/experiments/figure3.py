@@ -9,7 +9,8 @@ from typing import final
 import torch
 from torch import Tensor
 
-from metricopt.paper.diagnostics import ValueFunction, health
+from metricopt.paper.diagnostics import health
+from metricopt.paper.value_function import ValueFunction
 from metricopt_lab.data.cifar10 import FINGERPRINT
 from metricopt_lab.experiments.experiment import EXPERIMENTS, Cell, Experiment, Record, Settings, chosen
 from metricopt_lab.experiments.figure3_bench import EFFORTS, SCHEMES, VARIANTS, Bench, Scheme
