@@ -102,7 +102,7 @@ def variances(dim: int, ranks: Tensor) -> tuple[Tensor, Tensor]:
         >>> [weight.tolist() for weight in variances(4, torch.tensor([2.0, 0.0]))]
         [[0.125, 0.25], [0.25, 0.0]]
     """
-    found = ranks > 0
-    everywhere = torch.where(found, 0.5 / dim, 1.0 / dim).to(ranks)
-    subspace = torch.where(found, 0.5 / ranks, 0.0)
+    nowhere = ranks == 0
+    everywhere = torch.full_like(ranks, 0.5 / dim).masked_fill(nowhere, 1.0 / dim)
+    subspace = (0.5 / ranks).masked_fill(nowhere, 0.0)
     return everywhere, subspace
