@@ -91,6 +91,7 @@ class MetricGuided(Optimizer):
         self._phi = phi
         self._value = EvaluatedValue(value, phi)
         self._warned = False
+        self._flat = phi.dim() == 1
         self._alone = phi.numel() == phi.shape[-1] and phi.dtype in (torch.float32, torch.float64)
         self._single: SinglePhi | None = None
         super().__init__(base.param_groups, base.defaults)
@@ -142,7 +143,9 @@ class MetricGuided(Optimizer):
                 loss = closure()
         phi = self._phi
         own = phi.grad
-        gradient = torch.zeros_like(phi) if own is None else own.detach()
+        gradient = torch.zeros_like(phi) if own is None else own
+        if gradient.requires_grad:
+            gradient = gradient.detach()
         # One phi is one member of a population, but that is the usual case and has a faster way of its own.
         alone = self._alone and self.estimator == "es" and phi.is_cpu
         phi.grad = self._guided_single(phi, gradient) if alone else self._guided_population(phi, gradient)
@@ -191,7 +194,7 @@ class MetricGuided(Optimizer):
         guided = single.guided_gradient(
             self._value.of_array,
             phi,
-            gradient.reshape(-1),
+            gradient if self._flat else gradient.reshape(-1),
             self.generator,
             weight=self.weight if self.combine == "add" else None,
             normalise=self.normalise,
@@ -199,7 +202,7 @@ class MetricGuided(Optimizer):
         if guided is None:
             self._warn(1, 1)
             return gradient
-        return guided.view_as(phi)
+        return guided if self._flat else guided.view_as(phi)
 
     def _warn(self, failed: int, population: int) -> None:
         if self._warned:
