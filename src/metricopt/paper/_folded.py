@@ -1,7 +1,9 @@
 """A value network in eval mode a second time, with its norms and scales written into the weights: for speed alone.
 
 To understand the network read `network`: its one forward pass runs on these weights too, with half as many operations.
-For the handful of points of each finetuning step there is that pass in NumPy besides, MEASURED.
+For the handful of points of each finetuning step there is that pass in NumPy besides. A guided step takes 1.13 plain
+ones with it, 1.25 by the pass in torch and 1.39 without folding (measured as in `_single_phi`); six points alone take
+20, 35 to 55 and 260 microseconds.
 `tests/paper/test_network.py` holds all of it to the network layer by layer.
 """
 
