@@ -23,8 +23,8 @@ _MOMENTUM = 0.1  # torch's own, of tracked statistics
 
 def hidden_layers(
     h: Tensor,
-    weights: Sequence[Tensor],
-    biases: Sequence[Tensor],
+    weights: Sequence[Tensor] | nn.ParameterList,
+    biases: Sequence[Tensor] | nn.ParameterList,
     normalise: Callable[[Tensor, int], Tensor] | None = None,
 ) -> Tensor:
     """Features before the last layer, (members, n, width), of inputs (n, dim) or (members, n, dim).
