@@ -25,21 +25,29 @@ def orthonormal_combinations(grams: np.ndarray) -> np.ndarray:
     """
     population, size, _ = grams.shape
     members = np.arange(population)
-    lengths = np.sqrt(np.maximum(np.einsum("pii->pi", grams), TINY))
-    unit = grams / (lengths[:, :, None] * lengths[:, None, :])
-    left = np.einsum("pii->pi", unit).copy()  # squared distances of the unit vectors from the span
+    squares = _squares(grams)
+    # By elimination: products[:, i] become those of what is left of vector i with all others, made[:, i] the
+    # coefficients of which it is made.
+    products = grams.copy()
+    made = np.eye(size)[None].repeat(population, 0)
+    waiting = np.ones((population, size), dtype=bool)
     combinations = np.zeros_like(grams)
     for turn in range(size):
-        pick = left.argmax(1)
-        before = combinations[:, :turn]
-        shares = np.einsum("pki,pi->pk", before, unit[members, pick])
-        rest = np.eye(size)[pick] - np.einsum("pk,pki->pi", shares, before)
-        combinations[:, turn] = rest * _one_over_length(left[members, pick])[:, None]
-        left -= np.einsum("pj,pij->pi", combinations[:, turn], unit) ** 2
-    return combinations / lengths[:, None, :]
+        distances = np.where(waiting, np.einsum("pii->pi", products) / squares, 0.0)  # of unit vectors, squared
+        pick = distances.argmax(1)
+        found = distances[members, pick] > SMALLEST_SINGULAR_VALUE**2
+        waiting[members, pick] = False
+        chosen = products[members, pick]
+        own = made[members, pick]
+        square = np.where(found, chosen[members, pick], 1.0)
+        combinations[:, turn] = own * (found / np.sqrt(square))[:, None]
+        shares = products[members, :, pick] / square[:, None] * (waiting & found[:, None])
+        products -= shares[:, :, None] * chosen[:, None, :]
+        made -= shares[:, :, None] * own[:, None, :]
+    return combinations
 
 
-def _one_over_length(squares: np.ndarray) -> np.ndarray:
-    """Of what is left of a vector; 0 where that is nothing but rounding."""
-    kept = squares > SMALLEST_SINGULAR_VALUE**2
-    return kept / np.sqrt(np.where(kept, squares, 1.0))
+def _squares(grams: np.ndarray) -> np.ndarray:
+    """Squared lengths, rounded as in `_single_phi`, so that of vectors equally far away the same one is picked."""
+    lengths = np.sqrt(np.maximum(np.einsum("pii->pi", grams), TINY))
+    return lengths * lengths
