@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from metricopt.paper.network import Norm, ValueNetwork
+from metricopt.paper.reptile import move_towards, stacked_copies
 
 NORMS: tuple[Norm, ...] = ("batch", "layer", "none")
 
@@ -90,14 +91,9 @@ def test_in_train_mode_batch_norm_does_mix_the_rows_which_is_why_values_are_read
     assert not torch.allclose(stack(phi)[:5], stack(phi[:5]), atol=1e-3)
 
 
-def test_the_prediction_is_the_members_mean_and_the_cautious_one_adds_their_spread():
+def test_the_prediction_is_the_members_mean():
     stack, phi = network(members=4, norm="none"), numbers(6, 5)
-    each = stack.each(phi)
-    torch.testing.assert_close(stack(phi), each.sum(0) / 4)
-    spread = ((each - each.mean(0)) ** 2).mean(0).sqrt()
-    torch.testing.assert_close(stack.cautious(phi, kappa=2.5), each.mean(0) + 2.5 * spread)
-    alone = network(members=1, norm="none")
-    assert torch.equal(alone.cautious(phi, kappa=2.5), alone(phi))
+    torch.testing.assert_close(stack(phi), stack.each(phi).sum(0) / 4)
 
 
 def test_members_start_apart_and_the_same_generator_gives_the_same_network():
@@ -130,7 +126,7 @@ def test_copies_compute_what_the_original_does_and_share_nothing_with_it(norm):
     one, phi = jiggled(network(norm=norm)), numbers(8, 5)
     one.standardise(phi, numbers(8, seed=1))
     one.train()(phi)
-    copies = one.eval().copies(3).eval()
+    copies = stacked_copies(one.eval(), 3).eval()
     torch.testing.assert_close(copies.each(phi), one(phi).expand(3, -1), atol=1e-6, rtol=1e-5)
     before = one(phi)
     with torch.no_grad():
@@ -142,13 +138,13 @@ def test_copies_compute_what_the_original_does_and_share_nothing_with_it(norm):
 @pytest.mark.parametrize("rate", [0.0, 0.25, 1.0])
 def test_a_meta_update_moves_every_weight_and_statistic_by_its_rate_towards_the_mean_copy(rate):
     one = jiggled(network())
-    copies = one.copies(3).train()
+    copies = stacked_copies(one, 3).train()
     copies.each(numbers(3, 10, 5))  # moves the running statistics
     with torch.no_grad():
         for i, parameter in enumerate(copies.parameters()):
             parameter.add_(numbers(*parameter.shape, seed=i))
     before = {name: tensor.clone() for name, tensor in one.state_dict().items()}
-    one.move_towards(copies, rate)
+    move_towards(one, copies, rate)
     for name, after in one.state_dict().items():
         target = copies.state_dict()[name]
         mean = target.mean(0, keepdim=True) if target.dim() == 3 else target
@@ -176,7 +172,7 @@ CHANGES = {
     "standardise": lambda stack: stack.standardise(numbers(30, 5, seed=3), numbers(30, seed=3)),
     "loaded buffers": lambda stack: stack.load_state_dict({"input_mean": torch.ones(5)}, strict=False),
     "tracked statistics": lambda stack: stack.train()(numbers(40, 5, seed=3)),
-    "meta-update": lambda stack: stack.move_towards(jiggled(stack.copies(2)), 0.5),
+    "meta-update": lambda stack: move_towards(stack, jiggled(stacked_copies(stack, 2)), 0.5),
     "gains alone": lambda stack: [gain.mul_(1.5) for gain in stack.gains],
     "the last bias alone": lambda stack: stack.biases[-1].add_(1.0),
     "a buffer by hand": lambda stack: stack.get_buffer("running_var_0").mul_(3.0),

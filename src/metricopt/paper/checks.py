@@ -1,7 +1,11 @@
 """What `MetricGuided` refuses, each in one sentence."""
 
+from typing import Any
+
 import torch
 from torch.optim import Optimizer
+
+from metricopt.core.errors import FileFormatError
 
 
 def only_parameter(base: Optimizer) -> torch.nn.Parameter:
@@ -22,16 +26,6 @@ def only_parameter(base: Optimizer) -> torch.nn.Parameter:
     return parameters[0]
 
 
-def check_choice(name: str, found: str, choices: tuple[str, ...]) -> None:
-    """Raise unless it is one of them.
-
-    Example:
-        >>> check_choice("combine", "add", ("add", "replace"))
-    """
-    if found not in choices:
-        raise ValueError(f"{name} is {found!r}; expected one of {', '.join(choices)}")
-
-
 def check_numbers(*, pairs: int, memory: int, sigma: float, weight: float) -> None:
     """Raise unless Eqs. 3 and 4 can be computed with them.
 
@@ -43,3 +37,22 @@ def check_numbers(*, pairs: int, memory: int, sigma: float, weight: float) -> No
             raise ValueError(f"{name} is {found}; expected at least {least}")
     if sigma <= 0:
         raise ValueError(f"sigma is {sigma}; expected a positive number such as 0.1")
+
+
+def check_saved(state: dict[str, Any], *, expected: tuple[int, ...]) -> None:
+    """Raise unless a saved optimizer state is one of `MetricGuided` with past gradients of the expected shape.
+
+    Example:
+        >>> check_saved({"guided": {"past_gradients": torch.zeros(1, 3, 4)}}, expected=(1, 3, 4))
+    """
+    if "guided" not in state:
+        raise FileFormatError(
+            f"the optimizer state has {sorted(state)} but no 'guided', so it is not from MetricGuided; "
+            f"load it into the base optimizer"
+        )
+    found = tuple(state["guided"]["past_gradients"].shape)
+    if found != expected:
+        raise FileFormatError(
+            f"the optimizer state holds past gradients of shape {found}, expected {expected}; "
+            f"use the phi and the memory it was saved with"
+        )

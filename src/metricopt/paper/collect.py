@@ -1,18 +1,16 @@
 """Stage 1: finetune a population of random phi and query the metric at a few steps of each path."""
 
-from collections.abc import Callable
 from typing import Literal
 
 import torch
 from torch import Tensor
-from torch.optim import Optimizer
 
 from metricopt.core.errors import ObservationError
 from metricopt.core.records import Trajectory, at_steps
 from metricopt.task.base import Task
+from metricopt.task.finetuning import OptimizerFactory, finetuning
 from metricopt.task.oracle import Oracle
 
-OptimizerFactory = Callable[[list[torch.nn.Parameter]], Optimizer]
 Spacing = Literal["even", "random"]
 
 
@@ -80,18 +78,14 @@ def walk(
     task: Task, start: Tensor, steps: int, *, optimizer: OptimizerFactory, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
     """Paths (tasks, steps, dim) and losses (tasks, steps) of a population that starts at `start` (tasks, dim)."""
-    parameter = torch.nn.Parameter(start.clone())
-    stepper = optimizer([parameter])
     batches = task.batches(len(start), generator)
-    path, losses = [], []
-    for _ in range(steps):
-        stepper.zero_grad()
-        loss = task.loss(parameter, next(batches))
-        loss.sum().backward()
-        path.append(parameter.detach().clone())
-        losses.append(loss.detach())
-        stepper.step()
-    return torch.stack(path, 1), torch.stack(losses, 1)
+    path = [start]
+    losses = []
+    for step in finetuning(task, start, batches, steps=steps, optimizer=optimizer):
+        path.append(step.phi.clone())
+        losses.append(step.loss)
+    # Where the last step led has no loss of its own.
+    return torch.stack(path[:-1], 1), torch.stack(losses, 1)
 
 
 def observed_steps(tasks: int, steps: int, observations: int, *, draw: torch.Generator | None = None) -> Tensor:

@@ -2,7 +2,6 @@
 
 import math
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -10,8 +9,7 @@ from torch import Tensor
 
 from metricopt.core.errors import FlatValueWarning
 from metricopt.core.ranks import rank_correlation
-
-ValueFunction = Callable[[Tensor], Tensor]
+from metricopt.paper.value_function import ValueFunction
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,15 @@ from metricopt.core.records import LabelledTrajectory, Outcome, Trajectory
 from metricopt.core.registry import one_of
 from metricopt.core.seeding import derived_seed, stream
 from metricopt.paper.collect import Spacing, collect, default_observations
-from metricopt.paper.diagnostics import ValueFunction, ValueHealth, health, warn_if_flat
+from metricopt.paper.diagnostics import ValueHealth, health, warn_if_flat
 from metricopt.paper.guided import Combine, Estimator, MetricGuided
 from metricopt.paper.interpolate import interpolate
 from metricopt.paper.training import PAPER as PAPER_TRAINING
 from metricopt.paper.training import Training, fit
+from metricopt.paper.value_function import ValueFunction
 from metricopt.paper.workers import collect_in_groups
 from metricopt.task.base import Task
+from metricopt.task.finetuning import OptimizerFactory, finetuning
 from metricopt.task.oracle import Oracle
 
 _OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
@@ -171,14 +173,11 @@ def finetune(
     start = torch.zeros(task.dim) if start is None else start.detach().cpu()
     if start.shape != (task.dim,):
         raise DataError(f"start has shape {tuple(start.shape)}; expected ({task.dim},), one phi of this task")
-    phi = torch.nn.Parameter(start[None].clone())
-    optimizer = _guided(stages, value, seed)([phi])
     batches = task.batches(1, stream(seed, "finetune"))
-    for _ in range(stages.steps):
-        optimizer.zero_grad()
-        task.loss(phi, next(batches)).sum().backward()
-        optimizer.step()
-    final = phi.detach()[0].clone()
+    guided = _guided(stages, value, seed)
+    final = start.clone()
+    for step in finetuning(task, start[None], batches, steps=stages.steps, optimizer=guided):
+        final = step.phi[0]
     return Outcome(final, ((0, start), (0, final)))
 
 
@@ -217,7 +216,7 @@ def _paths(oracle: Oracle, tasks: int, stages: Stages, value: ValueFunction | No
     generator = stream(seed, "collect")
     start = stages.start_std * torch.randn(tasks, oracle.dim, generator=generator)
 
-    def optimizer(group: int) -> Callable[[list[torch.nn.Parameter]], Optimizer]:
+    def optimizer(group: int) -> OptimizerFactory:
         return _plain(stages) if value is None else _guided(stages, value, derived_seed(seed, group) if group else seed)
 
     steps, observations = stages.steps, stages.queries_a_task
@@ -243,11 +242,11 @@ def _paths(oracle: Oracle, tasks: int, stages: Stages, value: ValueFunction | No
     )
 
 
-def _plain(stages: Stages) -> Callable[[list[torch.nn.Parameter]], Optimizer]:
+def _plain(stages: Stages) -> OptimizerFactory:
     return lambda parameters: _OPTIMIZERS[stages.optimizer](parameters, lr=stages.lr)
 
 
-def _guided(stages: Stages, value: ValueFunction, seed: int) -> Callable[[list[torch.nn.Parameter]], Optimizer]:
+def _guided(stages: Stages, value: ValueFunction, seed: int) -> OptimizerFactory:
     return lambda parameters: MetricGuided(
         _plain(stages)(parameters),
         value,

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from metricopt.core.records import LabelledTrajectory
 from metricopt.core.registry import one_of
+from metricopt.paper.equation_2_objective import value_loss
 from metricopt.paper.network import Norm, ValueNetwork
-from metricopt.paper.objective import value_loss
+from metricopt.paper.reptile import move_towards, stacked_copies
 
 
 @dataclass(frozen=True)
@@ -117,13 +118,13 @@ def _fit_reptile(network: ValueNetwork, labelled: LabelledTrajectory, training: 
     starts = range(0, tasks, training.meta_batch)
     for iteration, start in enumerate(starts):
         some = labelled.rows(torch.arange(start, min(start + training.meta_batch, tasks)))
-        copies = network.copies(len(some.phi)).train()
+        copies = stacked_copies(network, len(some.phi)).train()
         optimizer = torch.optim.SGD(copies.parameters(), lr=training.inner_lr)
         for _ in range(training.inner_steps):
             optimizer.zero_grad()
             _loss_of_members(copies, some.phi, some.mean, some.std, training=training).sum().backward()
             optimizer.step()
-        network.move_towards(copies, rate=1 - iteration / len(starts))  # eta: 1 -> 0 linearly
+        move_towards(network, copies, rate=1 - iteration / len(starts))  # eta: 1 -> 0 linearly
 
 
 def _loss_of_members(network: ValueNetwork, phi: Tensor, mean: Tensor, std: Tensor, *, training: Training) -> Tensor:

@@ -1,25 +1,20 @@
 """The same paths from any number of processes: tasks in groups, each with random numbers of its own."""
 
-import gc
-import math
-import mmap
-import multiprocessing
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from metricopt.core.errors import MetricFailureWarning, MetricOptError
+from metricopt.core.errors import MetricFailureWarning
 from metricopt.core.records import Trajectory, at_steps
 from metricopt.core.seeding import stream
-from metricopt.paper.collect import OptimizerFactory, Spacing, checked_observations, observed_steps, walk
+from metricopt.paper.collect import Spacing, checked_observations, observed_steps, walk
+from metricopt.paper.forked import can_fork, in_turn, one_thread, shared_zeros
 from metricopt.run.ledger import Query, QueryLedger
+from metricopt.task.finetuning import OptimizerFactory
 from metricopt.task.oracle import Oracle
 
 TASKS_A_GROUP = 16
@@ -31,9 +26,6 @@ class Walked(NamedTuple):
 
     loss: np.ndarray
     queries: list[Query] | None
-
-
-Work = Callable[[int], Walked]
 
 
 def collect_in_groups(
@@ -82,31 +74,25 @@ def collect_in_groups(
         oracle.ledger.charge(len(start) * observations, stage=_STAGE)
     draw = stream(seed, "observed") if spacing == "random" else None
     observed = observed_steps(len(start), steps, observations, draw=draw)
-    phi = _shared(len(start), steps, task.dim, dtype=start.dtype)
+    phi = shared_zeros(len(start), steps, task.dim, dtype=start.dtype)
 
     def work(group: int) -> Walked:
-        paths, seen = (part.split(TASKS_A_GROUP)[group] for part in (phi, observed))
+        paths = phi.split(TASKS_A_GROUP)[group]
+        seen = observed.split(TASKS_A_GROUP)[group]
         generator = stream(seed, "group", group)
         paths[:], loss = walk(task, starts[group], steps, optimizer=optimizer(group), generator=generator)
         queries = _asked(oracle, at_steps(paths, seen).flatten(0, 1)) if asks else None
         return Walked(loss.numpy(), queries)
 
-    can_fork = task.forks and "fork" in multiprocessing.get_all_start_methods()
-    workers = max(1, min(workers, len(starts))) if can_fork else 1
-    with _one_thread():
-        walked = list(_worked(work, len(starts), workers))
+    workers = max(1, min(workers, len(starts))) if task.forks and can_fork() else 1
+    with one_thread():
+        walked = list(in_turn(work, len(starts), workers=workers))
     costs = []
     for rows, group in zip(at_steps(phi, observed).split(TASKS_A_GROUP), walked, strict=True):
         points = rows.flatten(0, 1)
         costs.append(_entered(oracle, points, group.queries) if asks else oracle.observe(points, stage=_STAGE))
     loss = torch.cat([torch.from_numpy(group.loss) for group in walked])
     return Trajectory(phi, loss, observed, torch.cat(costs).view(observed.shape), noise_std=oracle.noise_std())
-
-
-def _shared(*shape: int, dtype: torch.dtype) -> Tensor:
-    """Zeros in memory that forked processes write to as well: a pipe would have to carry every path."""
-    memory = mmap.mmap(-1, math.prod(shape) * dtype.itemsize)
-    return torch.frombuffer(memory, dtype=dtype).view(shape)
 
 
 def _asked(oracle: Oracle, phi: Tensor) -> list[Query]:
@@ -128,66 +114,3 @@ def _entered(oracle: Oracle, phi: Tensor, queries: list[Query] | None) -> Tensor
         if query.failure:
             warnings.warn(query.failure, MetricFailureWarning, stacklevel=2)
     return oracle.entered(sheet)
-
-
-def _worked(work: Work, groups: int, workers: int) -> Iterator[Walked]:
-    """`work(group)` of all groups in order, by this process and `workers` - 1 forked ones in turn."""
-    processes: list[BaseProcess] = []
-    receivers: list[Connection] = []
-    try:
-        for turn in range(1, workers):
-            # Forked, not spawned: nothing of a task has to be pickled, and activations it has cached are shared.
-            context = multiprocessing.get_context("fork")
-            receiver, sender = context.Pipe(duplex=False)
-            receivers.append(receiver)
-            served = range(turn, groups, workers)
-            process = context.Process(target=_serve, args=(work, served, sender, receivers), daemon=True)
-            process.start()
-            processes.append(process)
-            sender.close()  # the child has its own; with ours open its death would go unnoticed
-        for group in range(groups):
-            turn = group % workers
-            yield _received(receivers[turn - 1], group) if turn else work(group)
-    finally:
-        for receiver in receivers:
-            receiver.close()
-        for process in processes:
-            process.terminate()
-            process.join()
-
-
-def _received(receiver: Connection, group: int) -> Walked:
-    try:
-        found = receiver.recv()
-    except EOFError:
-        raise MetricOptError(
-            f"a worker process died in group {group} of the tasks (out of memory?); try again with fewer workers"
-        ) from None
-    if isinstance(found, str):
-        raise MetricOptError(f"a worker process failed in group {group} of the tasks: {found}")
-    return Walked(*found)
-
-
-def _serve(work: Work, groups: range, sender: Connection, receivers: list[Connection]) -> None:
-    """Body of a forked process."""
-    for receiver in receivers:
-        receiver.close()  # the first process reads; when it is gone, writing has to fail
-    torch.set_num_threads(1)
-    gc.disable()  # going through everything inherited would copy it, page by page
-    for group in groups:
-        try:
-            sender.send(tuple(work(group)))
-        except Exception as error:
-            sender.send(f"{type(error).__name__}: {error}")
-            return
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    # Several threads would sum in another order than one: other last bits.
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)

@@ -1,8 +1,11 @@
 """Where loss finetuning of phi ends: the points from which, and between which, the search begins."""
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
+from metricopt.task.finetuning import finetuning
 from metricopt.task.probe import Probe
 
 POINTS = 10
@@ -22,17 +25,14 @@ def loss_starts(probe: Probe, *, steps: int, lr: float, generator: torch.Generat
         True
     """
     kinds, batches = probe.start_batches(generator)
-    phi = torch.nn.Parameter(torch.zeros(kinds, probe.dim))
-    optimizer = torch.optim.Adam([phi], lr=lr)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+    start = torch.zeros(kinds, probe.dim)
+    adam = partial(torch.optim.Adam, lr=lr)
     stops = {round(steps * (k + 1) / POINTS) for k in range(POINTS)}
     path = []
-    for step in range(1, steps + 1):
-        optimizer.zero_grad()
-        probe.task.loss(phi, next(batches)).sum().backward()
-        optimizer.step()
-        schedule.step()
-        if step in stops:
-            path.append(phi.detach().clone())
+    for number, step in enumerate(
+        finetuning(probe.task, start, batches, steps=steps, optimizer=adam, cosine=True), start=1
+    ):
+        if number in stops:
+            path.append(step.phi.clone())
     starts = probe.sound_starts(torch.stack(path))
     return starts[torch.isfinite(starts).all(1)]

@@ -10,8 +10,8 @@ from torch import Tensor
 from metricopt.adapters import FiLM
 from metricopt.core.errors import MetricOptWarning
 from metricopt.core.seeding import stream
-from metricopt.paper.collect import OptimizerFactory, walk
 from metricopt.task.base import Task
+from metricopt.task.finetuning import OptimizerFactory, finetuning
 from metricopt_lab.problems import Problem, cifar
 from metricopt_lab.problems.cifar import CIFAR_SCALES
 
@@ -46,7 +46,9 @@ def loss_led_path(task: Task, optimizer: OptimizerFactory, *, steps: int, seed: 
         torch.Size([6, 2])
     """
     start = torch.zeros(1, task.dim)
-    return walk(task, start, steps + 1, optimizer=optimizer, generator=stream(seed, "finetuning path"))[0][0]
+    batches = task.batches(1, stream(seed, "finetuning path"))
+    walked = finetuning(task, start, batches, steps=steps, optimizer=optimizer)
+    return torch.cat([start, *(step.phi.clone() for step in walked)])
 
 
 def value_led_path(dim: int, optimizer: OptimizerFactory, *, steps: int) -> Tensor:

@@ -11,10 +11,12 @@ from torch import Tensor, nn
 from metricopt.adapters import AdaptedModel, Adapter, adapt
 from metricopt.adapters.graph.cache import PrefixCache
 from metricopt.core.seeding import stream
-from metricopt.data.dataset import Examples, Sampling
+from metricopt.data.dataset import Examples
+from metricopt.data.sampling import Sampling
 from metricopt.losses import Loss
 from metricopt.metrics import Metric
 from metricopt.run.ledger import QueryLedger
+from metricopt.task.oracle import Oracle
 from metricopt.task.supervised import SupervisedTask
 
 Part = Literal["search", "accept", "test"]
@@ -49,8 +51,8 @@ class Problem:
         >>> data = Examples(torch.eye(2).repeat(4, 1), torch.tensor([1, 0]).repeat(4))
         >>> problem = Problem("toy", nn.Linear(2, 2), OutputAffine(), cross_entropy, mcr(), train=data, search=data,
         ...                   accept=data, test=data, sampling="plain", batch_size=4, notes="made up", seed=0)
-        >>> task = problem.task(queries=5)
-        >>> task.dim, task.ledger.remaining, problem.costs(torch.zeros(3, 4), "test").shape
+        >>> oracle = problem.oracle(queries=5)
+        >>> oracle.dim, oracle.ledger.remaining, problem.costs(torch.zeros(3, 4), "test").shape
         (4, 5, torch.Size([3]))
     """
 
@@ -68,18 +70,28 @@ class Problem:
     notes: str
     seed: int
 
-    def task(
+    def oracle(
         self,
         *,
         queries: int | None,
         labels_visible: bool = False,
         metric: Metric | None = None,
         loss: Loss | None = None,
+    ) -> Oracle:
+        """Who answers about this problem's task, with a fresh ledger that grants so many queries; None for no limit."""
+        task = self.task(labels_visible=labels_visible, metric=metric, loss=loss)
+        return Oracle(task, QueryLedger(budget=queries))
+
+    def task(
+        self,
+        *,
+        labels_visible: bool = False,
+        metric: Metric | None = None,
+        loss: Loss | None = None,
     ) -> SupervisedTask:
-        """A task with a fresh ledger; tasks of a problem share the adapted network and what is cached of it.
+        """The problem as a task; tasks of a problem share the adapted network and what is cached of it.
 
         Args:
-            queries: Budget of the ledger; None for no limit.
             labels_visible: Whether the labels of the search data may be used for more than the metric.
             metric: Another metric than the problem's own.
             loss: Another loss than the problem's own.
@@ -90,7 +102,6 @@ class Problem:
             metric=self.metric if metric is None else metric,
             train=self.train,
             search=self.search,
-            ledger=QueryLedger(budget=queries),
             batch_size=self.batch_size,
             sampling=self.sampling,
             labels_visible=labels_visible,

@@ -8,7 +8,7 @@ import numpy as np
 from metricopt.adapters import FiLM
 from metricopt.core.seeding import stream
 from metricopt.metrics import aucpr, f_beta
-from metricopt.paper.guided_es import guided_direction
+from metricopt.paper.equation_4_direction import guided_direction
 from metricopt.paper.interpolate import interpolate
 from metricopt_lab.speed.figures import FIGURES, Effort, Figure, Label, ratio
 from metricopt_lab.speed.meta_training import observed_paths

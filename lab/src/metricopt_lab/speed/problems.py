@@ -1,5 +1,6 @@
 """What the speed benchmark computes on: networks and data of the sizes of the paper's, filled with random numbers."""
 
+import sys
 from collections.abc import Callable
 
 import torch
@@ -13,6 +14,7 @@ from metricopt.losses import cross_entropy
 from metricopt.metrics import Metric, mcr
 from metricopt.paper.guided import MetricGuided
 from metricopt.paper.network import ValueNetwork
+from metricopt.task.finetuning import Step, finetuning
 from metricopt.task.supervised import SupervisedTask
 from metricopt_lab.networks import TabularMLP
 from metricopt_lab.networks.resnet import resnet32
@@ -126,25 +128,24 @@ def own_loop(model: AdaptedModel, data: Examples, *, batch_size: int, guided: bo
     return step
 
 
-def task_loop(task: SupervisedTask, *, guided: bool, population: int = 1) -> Callable[[], object]:
+def task_loop(task: SupervisedTask, *, guided: bool, population: int = 1) -> Callable[[], Step]:
     """One finetuning step of a population by the library.
 
     Example:
-        >>> task_loop(tabular_task(train=50, search=20), guided=False)()
+        >>> step = task_loop(tabular_task(train=50, search=20), guided=False)
+        >>> step().loss.shape
+        torch.Size([1])
     """
-    phi = torch.nn.Parameter(torch.zeros(population, task.dim))
-    optimizer: Optimizer = torch.optim.SGD([phi], lr=0.01)
-    if guided:
-        optimizer = MetricGuided(optimizer, value_network(task.dim))
+
+    def optimizer(parameters: list[torch.nn.Parameter]) -> Optimizer:
+        sgd = torch.optim.SGD(parameters, lr=0.01)
+        return MetricGuided(sgd, value_network(task.dim)) if guided else sgd
+
     task.prepare()
+    start = torch.zeros(population, task.dim)
     batches = task.batches(population, stream(0, "task loop"))
-
-    def step() -> None:
-        optimizer.zero_grad()
-        task.loss(phi, next(batches)).sum().backward()
-        optimizer.step()
-
-    return step
+    endless = finetuning(task, start, batches, steps=sys.maxsize, optimizer=optimizer)
+    return lambda: next(endless)
 
 
 def vectors(population: int, dim: int) -> Tensor:

@@ -11,13 +11,14 @@ from torch.optim import Adam, Optimizer
 
 from metricopt.core.records import LabelledTrajectory, Trajectory
 from metricopt.core.seeding import stream
-from metricopt.paper.collect import OptimizerFactory, collect
-from metricopt.paper.diagnostics import ValueFunction
+from metricopt.paper.collect import collect
 from metricopt.paper.guided import Estimator, MetricGuided
 from metricopt.paper.interpolate import interpolate
 from metricopt.paper.network import ValueNetwork
 from metricopt.paper.training import PAPER, Training, fit
+from metricopt.paper.value_function import ValueFunction
 from metricopt.task.base import Task
+from metricopt.task.finetuning import OptimizerFactory
 from metricopt_lab.figures.film_paths import Tuned, loss_led_path, tuned, value_led_path
 from metricopt_lab.problems import Problem
 from metricopt_lab.problems.cifar import NETWORKS

@@ -8,7 +8,8 @@ from typing import final
 import torch
 from torch import Tensor
 
-from metricopt.paper.diagnostics import ValueFunction, health
+from metricopt.paper.diagnostics import health
+from metricopt.paper.value_function import ValueFunction
 from metricopt_lab.cells import EXPERIMENTS, Record, ScaledCell, ScaledExperiment
 from metricopt_lab.data.cifar10 import FINGERPRINT
 from metricopt_lab.figures.figure3.bench import EFFORTS, SCHEMES, VARIANTS, Bench, Scheme

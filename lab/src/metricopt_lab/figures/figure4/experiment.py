@@ -14,10 +14,10 @@ from torch.optim import Optimizer
 
 from metricopt.api.optimize import propose
 from metricopt.core.errors import FlatValueWarning
-from metricopt.paper.diagnostics import ValueFunction
 from metricopt.paper.guided import MetricGuided
 from metricopt.paper.stages import LearntValue, Stages, learn_value_function
 from metricopt.paper.training import Training
+from metricopt.paper.value_function import ValueFunction
 from metricopt.search import Recipe
 from metricopt.task.base import Task
 from metricopt_lab.cells import EXPERIMENTS, Record, ScaledCell, ScaledExperiment

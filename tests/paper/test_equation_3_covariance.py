@@ -5,7 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metricopt.paper.guided_es import gradient_basis, perturbations, search_covariance
+from metricopt.paper.equation_3_covariance import gradient_basis, perturbations, search_covariance, times_covariance
+from metricopt.paper.equation_4_direction import unit_step
 
 
 def gradients(population: int, memory: int, dim: int, seed: int = 0) -> torch.Tensor:
@@ -55,3 +56,46 @@ def test_parallel_gradients_count_once():
     assert int(basis.any(1).sum()) == 2
     expected = torch.eye(4) / 8 + projector(torch.stack([first, second])) / 4
     torch.testing.assert_close(search_covariance(basis)[0], expected, atol=1e-6, rtol=0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(1, 3), st.integers(1, 5), st.integers(1, 9), st.integers(0, 10_000), st.sampled_from([1e-30, 1.0, 1e30])
+)
+def test_basis_is_orthonormal_and_spans_the_gradients_whatever_their_scale(population, memory, dim, seed, scale):
+    past = gradients(population, memory, dim, seed) * scale
+    basis = gradient_basis(past)
+    rank = min(memory, dim)
+    kept = basis.any(1)
+    assert bool((kept.sum(1) == rank).all())
+    torch.testing.assert_close(basis.mT @ basis, torch.diag_embed(kept.double()), atol=1e-7, rtol=0)
+    unit = unit_step(past)
+    torch.testing.assert_close(unit @ basis @ basis.mT, unit, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("bad", [0.0, float("nan"), float("inf")])
+def test_zero_and_broken_gradients_add_no_direction(bad):
+    sound = gradients(1, 2, 6)
+    broken = torch.cat([sound, torch.full((1, 1, 6), bad)], 1)
+    projected = [basis @ basis.mT for basis in (gradient_basis(broken), gradient_basis(sound))]
+    torch.testing.assert_close(projected[0], projected[1], atol=1e-6, rtol=0)
+
+
+def test_a_gradient_that_depends_on_the_others_does_not_displace_a_later_one():
+    a, b = gradients(1, 2, 6)[0]
+    basis = gradient_basis(torch.stack([a, 2 * a, b])[None])[0]
+    torch.testing.assert_close(basis @ (basis.T @ b), b, atol=1e-5, rtol=0)
+
+
+def test_members_of_one_population_have_their_own_rank():
+    past = gradients(3, 2, 4)
+    past[1, 1] = -past[1, 0]
+    past[2] = 0
+    assert gradient_basis(past).any(1).sum(1).tolist() == [2, 1, 0]
+
+
+def test_the_product_with_the_covariance_does_not_need_it():
+    basis = gradient_basis(gradients(3, 2, 5))
+    slope = gradients(3, 1, 5, seed=1)[:, 0]
+    expected = torch.einsum("pij,pj->pi", search_covariance(basis), slope)
+    torch.testing.assert_close(times_covariance(basis, slope), expected)

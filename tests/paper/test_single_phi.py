@@ -7,15 +7,18 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch.optim import SGD, Adam
 
 from metricopt.core.errors import MetricOptWarning
+from metricopt.paper._single_phi import SinglePhi, combinations_of_one
+from metricopt.paper.equation_4_direction import guided_direction
+from metricopt.paper.gram_schmidt import orthonormal_combinations
 from metricopt.paper.guided import MetricGuided
-from metricopt.paper.guided_es import guided_direction
-from metricopt.paper.guided_single import OnHost, SinglePhi
 from metricopt.paper.network import ValueNetwork
+from metricopt.paper.past_gradients import no_gradients
+from metricopt.paper.value_function import OnHost
 
 DIM = 6
 
@@ -50,11 +53,23 @@ def walk(optimizer: MetricGuided, steps: torch.Tensor) -> torch.Tensor:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(1, 4), st.integers(1, 9), st.integers(1, 5), st.integers(0, 10_000))
+@given(st.integers(1, 5), st.integers(1, 7), st.integers(0, 10_000))
+def test_its_basis_is_that_of_a_population_of_one(size, dim, seed):
+    rows = np.random.default_rng(seed).integers(-2, 3, size=(size, dim)).astype(float)
+    rows[-1] = 0.0  # one that adds nothing
+    gram = rows @ rows.T
+    combinations = orthonormal_combinations(gram[None])[0]
+    found = combinations_of_one(gram.tolist())
+    np.testing.assert_allclose(np.reshape(found, (-1, size)), combinations[combinations.any(1)], atol=1e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@example(memory=3, dim=3, pairs=1, seed=417)  # two gradients equally far from the span of the first
+@given(memory=st.integers(1, 4), dim=st.integers(1, 9), pairs=st.integers(1, 5), seed=st.integers(0, 10_000))
 def test_its_direction_is_that_of_a_population_of_one_at_every_step(memory, dim, pairs, seed):
     draw = torch.Generator().manual_seed(seed)
-    past, mean_square = torch.zeros(1, memory, dim).double(), torch.zeros(1, 1).double()
-    state = {"past_gradients": past.clone(), "mean_square": mean_square, "steps": 0}
+    past = torch.zeros(1, memory, dim).double()
+    state = no_gradients(1, memory, dim)
     single = SinglePhi(state, pairs=pairs, sigma=0.2, dtype=torch.float32)
     for step in range(2 * memory):
         gradient = torch.randint(-2, 3, (dim,), generator=draw).float()  # often zero, or a combination of the others

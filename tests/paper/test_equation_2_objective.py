@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metricopt.paper.objective import fisher_ratio, hard_pairs, ordinal_loss, regression_loss, value_loss
+from metricopt.paper.equation_2_objective import fisher_ratio, hard_pairs, ordinal_loss, regression_loss, value_loss
 
 steps = st.integers(1, 9)
 seeds = st.integers(0, 10**6)
