@@ -160,7 +160,11 @@ def regression() -> Case:
     net = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 1))
     net = trained(net, lambda: functional.mse_loss(net(x), y))
     metric = mo.Metric(
-        lambda y_true, values: float(abs(y_true - values).mean()), on="logits", goal="min", bounds=(0.0, 20.0), name="MAE"
+        lambda y_true, values: float(abs(y_true - values).mean()),
+        on="logits",
+        goal="min",
+        bounds=(0.0, 20.0),
+        name="MAE",
     )
     return Case(net, metric, (x, y), rows(600, 1, 0.8), {"loss": functional.mse_loss})
 

@@ -4,7 +4,9 @@ import torch
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from metricopt.core.errors import DataError
-from metricopt.data.dataset import Examples, as_examples, batch_stream
+from metricopt.data.dataset import Examples
+from metricopt.data.given import as_examples
+from metricopt.data.sampling import batch_stream
 
 INPUTS = torch.arange(12.0).reshape(6, 2)
 TARGETS = torch.tensor([0, 1, 2, 0, 1, 2])

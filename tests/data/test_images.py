@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader, Dataset
 import metricopt as mo
 from metricopt.core.errors import DataError
 from metricopt.data import Images, image_folder
-from metricopt.data.dataset import as_examples
+from metricopt.data.given import as_examples
 
 Image = pytest.importorskip("PIL.Image")
 

@@ -5,9 +5,9 @@ import json
 
 import pytest
 import torch
+from metricopt.acceptance.bootstrap import Comparison
 from sklearn.metrics import f1_score
 
-from metricopt.acceptance.bootstrap import Comparison
 from metricopt.demo import Demo, demo, demo_text, output, write_demo
 from metricopt.demo.picture import draw_progress, spread
 from metricopt.demo.play import play

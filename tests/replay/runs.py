@@ -9,8 +9,8 @@ from torch import Tensor
 import metricopt as mo
 from metricopt.api.optimize import adapted
 from metricopt.data.dataset import Examples
-from metricopt.task.oracle import Oracle
 from metricopt.metrics import as_metric
+from metricopt.task.oracle import Oracle
 from metricopt.task.supervised import SupervisedTask
 from metricopt_lab.rivals import BASELINES
 

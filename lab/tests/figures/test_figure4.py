@@ -56,7 +56,7 @@ def test_the_paper_s_scale_has_500_tasks_of_200_steps_with_10_observations():
 def test_a_curve_starts_at_the_pre_trained_network_and_the_budget_is_kept(problem, method):
     effort = EFFORTS["smoke"]
     record = measured_method(problem, method, effort)
-    before = float(problem.costs(torch.zeros(1, problem.task(queries=None).dim), "test"))
+    before = float(problem.costs(torch.zeros(1, problem.task().dim), "test"))
     assert record["test_costs"][0] == pytest.approx(before, abs=1e-6)
     assert record["queries"] <= effort.queries
     if method in ("sgd", "adam"):

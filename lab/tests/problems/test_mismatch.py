@@ -80,7 +80,7 @@ def test_the_worst_groups_cost_is_that_of_a_plain_loop(cache):
     right = (problem.net(problem.test.inputs) > 0) == problem.test.targets
     assert problem.test.groups is not None
     worst = min(float(right[problem.test.groups == group].double().mean()) for group in range(6))
-    phi = torch.zeros(1, problem.task(queries=0).dim)
+    phi = torch.zeros(1, problem.task().dim)
     assert problem.costs(phi, "test").item() == pytest.approx(1 - worst)
 
 
@@ -94,7 +94,7 @@ def test_the_shifted_problem_trains_in_one_area_and_is_used_in_another():
     problem = covtype("shift", metric="mcr", areas=(0, (2,)), sizes=SMALL, seed=0, dim=4)
     assert set(torch.unique(problem.train.targets).tolist()) <= {0, 1, 4, 6}
     assert {2, 5} <= set(torch.unique(problem.test.targets).tolist())
-    assert 0.3 < float(problem.costs(torch.zeros(1, problem.task(queries=0).dim), "test")) < 0.6
+    assert 0.3 < float(problem.costs(torch.zeros(1, problem.task().dim), "test")) < 0.6
 
 
 @needs_covtype

@@ -27,14 +27,14 @@ def test_numbers_are_standardised_on_training_rows_and_indicators_left_alone():
 def test_the_papers_own_adapter_has_16_coordinates_and_the_default_two_more():
     sizes = {"train_rows": 500, "search_rows": 200, "accept_rows": 200, "test_rows": 200}
     own = tabular("adult_a9a", f_beta(), seed=0, adapter=DynamicBias(dim=16), **sizes)
-    assert own.task(queries=0).dim == 16
+    assert own.task().dim == 16
     assert tabular("adult_a9a", f_beta(), seed=0, **sizes).task(queries=0).shift_coordinates.tolist() == [17]
 
 
 def test_plain_training_reaches_the_error_rate_known_for_a9a(tmp_path):
     # Logistic regression has .1509 +- .0030 on such splits (5 seeds), boosted trees .1496.
     problem = tabular("adult_a9a", mcr(), seed=0, sampling="plain")
-    error = float(problem.costs(torch.zeros(1, problem.task(queries=0).dim), "test"))
+    error = float(problem.costs(torch.zeros(1, problem.task().dim), "test"))
     assert 0.145 < error < 0.160
 
 

@@ -55,7 +55,7 @@ def test_a_rival_that_works_anytime_gives_with_fewer_queries_what_a_shorter_run_
         if one.name in PLANNERS or "metricopt" in one.name:
             continue
         long, short = (
-            one.search(judge.problem.task(queries=q, labels_visible=one.needs_labels), queries=q, seed=0)[0]
+            one.search(judge.problem.oracle(queries=q, labels_visible=one.needs_labels), queries=q, seed=0)[0]
             for q in (60, 30)
         )
         assert torch.allclose(long.at(30), short.phi, atol=1e-5), one.name
@@ -71,7 +71,7 @@ def test_a_method_that_plans_with_its_budget_is_run_once_for_each(judge):
 def test_rows_agree_with_the_problem_itself(judge):
     problem, post_shift = judge.problem, method("post_shift")
     row = judged(post_shift, judge, budgets=BUDGETS, seed=0)[-1]
-    phi = post_shift.search(problem.task(queries=BUDGETS[-1]), queries=BUDGETS[-1], seed=0)[0].phi
+    phi = post_shift.search(problem.oracle(queries=BUDGETS[-1]), queries=BUDGETS[-1], seed=0)[0].phi
     pair = torch.stack([torch.zeros_like(phi), phi])
     assert [row["cost_before"], row["cost_after"]] == pytest.approx(problem.costs(pair, "test").tolist())
     assert [row["search_cost_before"], row["search_cost_after"]] == pytest.approx(

@@ -41,12 +41,12 @@ def three_sets(
         >>> {name: len(examples) for name, examples in sets.items()}
         {'train': 30, 'val': 30, 'holdout': 20}
     """
-    options: dict[str, Any] = {"dtype": dtype, "collate": collate}
+    options: Any = {"dtype": dtype, "collate": collate}
     sets = {"train": as_data(train, name="train", **options)}
     read = as_hidden if hidden else as_data
     sets["val"] = read(val, name="val", **options)
     if holdout is not None:
-        counted_on = {"first": len(sets["val"])} if hidden else {}
+        counted_on: Any = {"first": len(sets["val"])} if hidden else {}
         sets["holdout"] = read(holdout, name="holdout", **(options | counted_on))
     _check_numbers(sets)
     sets = {name: part.with_truth_on_host() if isinstance(part, Examples) else part for name, part in sets.items()}

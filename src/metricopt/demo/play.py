@@ -10,11 +10,12 @@ from typing import Any
 import torch
 
 from metricopt import __version__
-from metricopt.acceptance.bootstrap import Comparison, compare
+from metricopt.acceptance.comparison import Comparison
+from metricopt.acceptance.judge import compare
 from metricopt.api.optimize import optimize
 from metricopt.core.errors import BudgetError
 from metricopt.core.seeding import stream
-from metricopt.data.dataset import as_examples
+from metricopt.data.given import as_examples
 from metricopt.demo.acts import Act, shifted, unshifted
 from metricopt.demo.threshold import Tuned, tuned
 from metricopt.losses import cross_entropy

@@ -1,6 +1,6 @@
 """What the demo says when it is done, to be read in ten seconds."""
 
-from metricopt.acceptance.bootstrap import Comparison
+from metricopt.acceptance.comparison import Comparison
 from metricopt.demo.play import Demo, Played
 
 

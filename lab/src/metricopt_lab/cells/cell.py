@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from metricopt.data.dataset import Sampling
+from metricopt.data.sampling import Sampling
 
 
 class Cell(Protocol):

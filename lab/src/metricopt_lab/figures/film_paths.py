@@ -12,6 +12,7 @@ from metricopt.core.errors import MetricOptWarning
 from metricopt.core.seeding import stream
 from metricopt.task.base import Task
 from metricopt.task.finetuning import OptimizerFactory, finetuning
+from metricopt.task.oracle import Oracle
 from metricopt_lab.problems import Problem, cifar
 from metricopt_lab.problems.cifar import CIFAR_SCALES
 
@@ -26,7 +27,7 @@ def film_problem(network: str, *, scale: str, seed: int) -> Problem:
     """The paper's problem for a network with the paper's adapter: FiLM alone.
 
     Example:
-        >>> film_problem("small_convnet", scale="smoke", seed=0).task(queries=None).dim  # doctest: +SKIP
+        >>> film_problem("small_convnet", scale="smoke", seed=0).task().dim  # doctest: +SKIP
         128
     """
     # The output affine, which the default adapter has too, cannot change a ranking by logits, and the loss falls along
@@ -41,7 +42,7 @@ def loss_led_path(task: Task, optimizer: OptimizerFactory, *, steps: int, seed: 
 
     Example:
         >>> from functools import partial
-        >>> from metricopt_lab.problems import QuadraticTask
+        >>> from metricopt.task.quadratic import QuadraticTask
         >>> loss_led_path(QuadraticTask(dim=2), partial(torch.optim.SGD, lr=0.1), steps=5, seed=0).shape
         torch.Size([6, 2])
     """
@@ -85,25 +86,26 @@ class Tuned:
     tried: Mapping[float, float]
 
 
-def tuned(task: Task, path_at: Callable[[float], Tensor], rates: Sequence[float]) -> Tuned:
+def tuned(oracle: Oracle, path_at: Callable[[float], Tensor], rates: Sequence[float]) -> Tuned:
     """The path whose end has the lowest cost on the search images; one query a rate.
 
     Args:
-        task: Whose metric is queried.
+        oracle: Who is asked.
         path_at: The path (steps + 1, dim) at a rate.
         rates: What to try; the first of equals is taken.
 
     Example:
-        >>> from metricopt_lab.problems import QuadraticTask
+        >>> from metricopt.task.quadratic import QuadraticTask
         >>> task = QuadraticTask(dim=2)
-        >>> best = tuned(task, lambda rate: rate * torch.stack([torch.zeros(2), task.loss_optimum]), [0.1, 1.0])
-        >>> best.rate, task.ledger.used
+        >>> oracle = Oracle(task)
+        >>> best = tuned(oracle, lambda rate: rate * torch.stack([torch.zeros(2), task.loss_optimum]), [0.1, 1.0])
+        >>> best.rate, oracle.ledger.used
         (1.0, 2)
     """
     with warnings.catch_warnings():
         # Too high a rate leaves the numbers there are; that is what trying it is for.
         warnings.simplefilter("ignore", MetricOptWarning)
         paths = [path_at(rate) for rate in rates]
-        costs = task.observe(torch.stack([path[-1] for path in paths])).nan_to_num(nan=FAILED)
+        costs = oracle.observe(torch.stack([path[-1] for path in paths])).nan_to_num(nan=FAILED)
     best = int(costs.argmin())
     return Tuned(rates[best], paths[best], dict(zip(rates, costs.tolist(), strict=True)))

@@ -7,7 +7,7 @@ import torch
 
 from metricopt.adapters import FiLM, OutputAffine
 from metricopt.core.seeding import stream
-from metricopt.data.dataset import Sampling
+from metricopt.data.sampling import Sampling
 from metricopt.metrics import METRICS
 from metricopt_lab.data import DATASETS, Table
 from metricopt_lab.problems.from_table import Parts, problem_from_table, shuffled_parts
@@ -47,7 +47,7 @@ def adult(
 
     Example:
         >>> problem = adult("small", data="adult_a9a", metric="f1", sizes=(1000, 200, 200, 200), seed=0, dim=8)
-        >>> len(problem.test), problem.task(queries=1).dim
+        >>> len(problem.test), problem.task().dim
         (200, 10)
     """
     table = DATASETS[data]()

@@ -7,7 +7,7 @@ import torch
 
 from metricopt.adapters import FiLM, OutputAffine
 from metricopt.core.seeding import stream
-from metricopt.data.dataset import Sampling
+from metricopt.data.sampling import Sampling
 from metricopt.metrics import METRICS
 from metricopt_lab.data import DATASETS, Table
 from metricopt_lab.problems.from_table import Parts, problem_from_table, shuffled_parts

@@ -10,7 +10,8 @@ import torch
 from metricopt.adapters import Adapter
 from metricopt.core.errors import DataError
 from metricopt.core.seeding import derived_seed, stream
-from metricopt.data.dataset import Examples, Sampling
+from metricopt.data.dataset import Examples
+from metricopt.data.sampling import Sampling
 from metricopt.losses import cross_entropy
 from metricopt.metrics import Metric
 from metricopt_lab.data import Standardiser, Table, check_disjoint
@@ -88,7 +89,7 @@ def problem_from_table(
         >>> rows = np.split(np.arange(2000), [1000, 1300, 1600])
         >>> problem = problem_from_table(adult_a9a(), Parts(*rows), name="small", metric=f_beta(),
         ...                              adapter=OutputAffine(), sampling="plain", seed=0, split_note="first rows")
-        >>> len(problem.train), problem.task(queries=1).dim
+        >>> len(problem.train), problem.task().dim
         (1000, 2)
     """
     inputs = _inputs(table, parts)

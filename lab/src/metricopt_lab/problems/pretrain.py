@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from metricopt.core.errors import DataError, FileFormatError
 from metricopt.core.seeding import derived_seed, stream
 from metricopt.core.writing import write_bytes
-from metricopt.data.dataset import Examples, Sampling, batch_stream
+from metricopt.data.dataset import Examples
+from metricopt.data.sampling import Sampling, batch_stream
 from metricopt.losses import Loss, cross_entropy
 
 VERSION = "pretrain-1"

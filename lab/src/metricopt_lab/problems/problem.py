@@ -97,7 +97,7 @@ class Problem:
             loss: Another loss than the problem's own.
         """
         return SupervisedTask(
-            self._model,
+            self.model,
             loss=self.loss if loss is None else loss,
             metric=self.metric if metric is None else metric,
             train=self.train,
@@ -132,7 +132,7 @@ class Problem:
     def standard_error(self, part: Part = "test", *, resamples: int = 200) -> float:
         """Bootstrap standard error of the pre-trained network's cost on a part of the data."""
         data = self.part(part)
-        outputs = self.outputs(torch.zeros(1, self._model.dim), part)[0]
+        outputs = self.outputs(torch.zeros(1, self.model.dim), part)[0]
         generator, costs = stream(self.seed, "standard error"), []
         for _ in range(resamples):
             rows = torch.randint(len(data), (len(data),), generator=generator)
@@ -141,12 +141,13 @@ class Problem:
         return float(torch.tensor(costs, dtype=torch.float64).std())
 
     @cached_property
-    def _model(self) -> AdaptedModel:
+    def model(self) -> AdaptedModel:
+        """The network with its adapter, shared by all tasks of the problem."""
         return adapt(copy.deepcopy(self.net), self.adapter, seed=self.seed, example=self.train.inputs[:8])
 
     @cached_property
     def _cache(self) -> PrefixCache:
-        cache = PrefixCache(self._model, probe=self.train.inputs)
+        cache = PrefixCache(self.model, probe=self.train.inputs)
         # At once: the last bits of a task must not depend on what earlier tasks of the problem made worth keeping.
         cache.fill(self.train)
         cache.fill(self.search)

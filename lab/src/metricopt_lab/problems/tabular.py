@@ -6,7 +6,7 @@ import numpy as np
 
 from metricopt.adapters import Adapter, DynamicBias, OutputAffine
 from metricopt.core.errors import DataError
-from metricopt.data.dataset import Sampling
+from metricopt.data.sampling import Sampling
 from metricopt.metrics import Metric
 from metricopt_lab.data import DATASETS, split
 from metricopt_lab.problems.from_table import Parts, problem_from_table
@@ -48,7 +48,7 @@ def tabular(
         >>> problem = tabular("adult_a9a", f_beta(), seed=0, train_rows=2000, search_rows=500)
         >>> len(problem.train), len(problem.search), len(problem.accept), len(problem.test)
         (2000, 500, 2443, 9768)
-        >>> problem.task(queries=10).dim
+        >>> problem.task().dim
         18
     """
     if not 0 < accept_fraction < 1:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from metricopt.data.dataset import Sampling
+from metricopt.data.sampling import Sampling
 from metricopt.metrics import Metric
 from metricopt_lab.data import DATASETS
 from metricopt_lab.problems import Problem, tabular

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from metricopt.acceptance.bootstrap import Comparison
-from metricopt.acceptance.judge import keep_best
+from metricopt.acceptance.comparison import Comparison
+from metricopt.acceptance.judge import Judge as HeldOut
 from metricopt_lab.problems import Problem
 
 _STANDARD_ERROR_RESAMPLES = 50
@@ -49,7 +49,7 @@ class Judge:
         self.problem = problem
         self.kind = kind
         self._resamples = resamples
-        self._model = problem.task(queries=None).model
+        self._model = problem.model
         self.dim = self._model.dim
         self._zero = torch.zeros(self.dim)
         self._costs = {part: float(problem.costs(self._zero[None], part)) for part in ("test", "search", "accept")}
@@ -66,9 +66,8 @@ class Judge:
 
     def _judged(self, rungs: Tensor) -> Verdict:
         problem = self.problem
-        phi, comparison = keep_best(
-            self._model, problem.metric, rungs, problem.accept, resamples=self._resamples, seed=problem.seed
-        )
+        held_out = HeldOut(self._model, problem.accept, seed=problem.seed)
+        phi, comparison = held_out.keep_best(problem.metric, rungs, resamples=self._resamples)
         test, search = (float(problem.costs(phi[None], part)) for part in ("test", "search"))
         return Verdict(test, search, comparison)
 

@@ -8,7 +8,7 @@ from typing import cast
 from metricopt.api.optimize import Preset, propose
 from metricopt.core.records import Outcome
 from metricopt.search import Recipe
-from metricopt.task.supervised import SupervisedTask
+from metricopt.task.oracle import Oracle
 from metricopt_lab.cells import chosen
 from metricopt_lab.quality.settings import Settings, recipe_with
 from metricopt_lab.rivals import BASELINES, Baseline
@@ -29,7 +29,7 @@ class Method:
         needs_labels: Whether it also learns from the labels of the metric's data.
         guarded: Whether its user gets the original model back when the acceptance test fails.
         anytime: Whether a run at the largest budget also tells what smaller ones would have given.
-        search: `search(task, queries=..., seed=...)` giving an outcome and the value function's rank correlation.
+        search: `search(oracle, queries=..., seed=...)` giving an outcome and the value function's rank correlation.
     """
 
     name: str
@@ -71,8 +71,8 @@ def _rival(rival: Baseline) -> Method:
     )
 
 
-def _search_rival(rival: Baseline, task: SupervisedTask, *, queries: int, seed: int) -> tuple[Outcome, float | None]:
-    return rival.run(task, queries=queries, seed=seed), None
+def _search_rival(rival: Baseline, oracle: Oracle, *, queries: int, seed: int) -> tuple[Outcome, float | None]:
+    return rival.run(oracle, queries=queries, seed=seed), None
 
 
 def _ours(name: str, settings: Settings) -> Method:
@@ -90,6 +90,6 @@ def _ours(name: str, settings: Settings) -> Method:
 
 
 def _search_ours(
-    preset: Preset, recipe: Recipe, task: SupervisedTask, *, queries: int, seed: int
+    preset: Preset, recipe: Recipe, oracle: Oracle, *, queries: int, seed: int
 ) -> tuple[Outcome, float | None]:
-    return propose(task, queries=queries, preset=preset, recipe=recipe, seed=seed)
+    return propose(oracle, queries=queries, preset=preset, recipe=recipe, seed=seed)

@@ -96,11 +96,11 @@ def rows_of(records: Sequence[Record]) -> list[Row]:
 
 def _search(method: Method, judge: Judge, budgets: Sequence[int], seed: int) -> list[Run]:
     """One run at the last budget, and what it gives at each."""
-    task = judge.problem.task(queries=budgets[-1], labels_visible=method.needs_labels)
-    task.ledger.listener = watch = Stopwatch()
+    oracle = judge.problem.oracle(queries=budgets[-1], labels_visible=method.needs_labels)
+    oracle.ledger.listener = watch = Stopwatch()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        outcome, correlation = method.search(task, queries=budgets[-1], seed=seed)
+        outcome, correlation = method.search(oracle, queries=budgets[-1], seed=seed)
     total = watch.at(2**31)
     counts = dict(Counter(warning.category.__name__ for warning in caught))
     runs = []
@@ -109,7 +109,7 @@ def _search(method: Method, judge: Judge, budgets: Sequence[int], seed: int) -> 
         wall, cpu = total if last else watch.at(budget)
         # The forecasts are those of the whole run, so their correlation belongs to the last budget only.
         known = None if correlation is None or not last or math.isnan(correlation) else correlation
-        used = min(budget, task.ledger.used)
+        used = min(budget, oracle.ledger.used)
         runs.append(Run(outcome.rungs(None if last else budget), used, wall, cpu, known, counts))
     return runs
 

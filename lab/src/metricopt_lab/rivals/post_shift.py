@@ -48,7 +48,7 @@ def shift_axes(probe: Probe) -> Tensor:
     where = probe.shift_coordinates
     if len(where) == 0:
         raise AdapterError(
-            f"post-hoc shifts were asked of a task whose adapter (dim {probe.dim}) shifts no outputs; expected one that "
+            f"post-hoc shifts were asked of an adapter (dim {probe.dim}) that shifts no outputs; expected one that "
             f"does: add OutputAffine() to the adapter"
         )
     return torch.eye(probe.dim)[where]

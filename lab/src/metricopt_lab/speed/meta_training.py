@@ -18,6 +18,7 @@ from metricopt.paper.collect import collect, observed_steps
 from metricopt.paper.interpolate import interpolate
 from metricopt.paper.training import Training, fit
 from metricopt.paper.workers import collect_in_groups
+from metricopt.task.oracle import Oracle
 from metricopt.task.supervised import SupervisedTask
 from metricopt_lab.speed.figures import FIGURES, Effort, Figure, Label, ratio
 from metricopt_lab.speed.problems import A9A_SEARCH, A9A_TRAIN, tabular_task, vectors
@@ -154,21 +155,21 @@ def _task(effort: Effort, batch: int, cache: int) -> SupervisedTask:
 def _batched(task: SupervisedTask, tasks: int) -> object:
     generator = stream(0, "batched")
     start = vectors(tasks, task.dim)
-    paths = collect(task, steps=50, observations=5, optimizer=_SGD, start=start, generator=generator)
+    paths = collect(Oracle(task), steps=50, observations=5, optimizer=_SGD, start=start, generator=generator)
     return interpolate(paths)
 
 
 def _looped(task: SupervisedTask, tasks: int) -> object:
     generator = stream(0, "looped")
     for start in vectors(tasks, task.dim).split(1):
-        paths = collect(task, steps=50, observations=5, optimizer=_SGD, start=start, generator=generator)
+        paths = collect(Oracle(task), steps=50, observations=5, optimizer=_SGD, start=start, generator=generator)
         interpolate(paths)
     return None
 
 
 def _grouped(task: SupervisedTask, tasks: int, workers: int) -> object:
     return collect_in_groups(
-        task,
+        Oracle(task),
         steps=50,
         observations=5,
         optimizer=lambda _group: _SGD,

@@ -9,7 +9,7 @@ from torch.optim import Optimizer
 
 from metricopt.adapters import AdaptedModel, Adapter, DynamicBias, OutputAffine, adapt
 from metricopt.core.seeding import stream
-from metricopt.data.dataset import Examples
+from metricopt.data.dataset import Data, Examples
 from metricopt.losses import cross_entropy
 from metricopt.metrics import Metric, mcr
 from metricopt.paper.guided import MetricGuided
@@ -106,13 +106,14 @@ def value_network(dim: int) -> ValueNetwork:
     return ValueNetwork(dim, generator=stream(0, "value")).eval().requires_grad_(False)
 
 
-def own_loop(model: AdaptedModel, data: Examples, *, batch_size: int, guided: bool) -> Callable[[], object]:
+def own_loop(model: AdaptedModel, data: Data, *, batch_size: int, guided: bool) -> Callable[[], object]:
     """One finetuning step as a user would write it: torch's own modules, no cache, no population.
 
     Example:
         >>> task = tabular_task(train=50, search=20)
         >>> own_loop(task.model, task.train, batch_size=8, guided=True)()
     """
+    assert isinstance(data, Examples)
     phi = model.phi
     optimizer: Optimizer = torch.optim.SGD([phi], lr=0.01)
     if guided:

@@ -11,6 +11,7 @@ from metricopt.api.optimize import propose
 from metricopt.core.errors import FlatValueWarning
 from metricopt.metrics import f_beta
 from metricopt.paper.stages import finetune, learn_value_function
+from metricopt.task.oracle import Oracle
 from metricopt_lab.speed.figures import Effort
 from metricopt_lab.speed.problems import tabular_task
 
@@ -31,10 +32,10 @@ def profiled(effort: Effort) -> list[dict[str, Any]]:
     queries = effort.of((150, 600), (10, 100))
 
     def stages() -> None:
-        finetune(other, learn_value_function(other, queries=queries[1]).value)
+        finetune(other, learn_value_function(Oracle(other), queries=queries[1]).value)
 
     return [
-        *_shares("default search, 150 queries", lambda: propose(task, queries=queries[0])),
+        *_shares("default search, 150 queries", lambda: propose(Oracle(task), queries=queries[0])),
         *_shares("two stages, 600 queries", stages),
     ]
 

@@ -85,7 +85,7 @@ class Ablation(ScaledExperiment["Ground"]):
     def ground(self, first: ScaledCell) -> "Ground":
         """One pre-trained network for all the cells."""
         problem = _problem(first)
-        zero = torch.zeros(1, problem.task(queries=None).dim)
+        zero = torch.zeros(1, problem.task().dim)
         return Ground(problem, float(problem.costs(zero, "test")[0]))
 
     def measure(self, ground: "Ground", cell: ScaledCell) -> Record:
@@ -142,20 +142,20 @@ def _fingerprint(problem: Problem) -> str:
 
 def _search(problem: Problem, cell: ScaledCell) -> Record:
     queries = QUERIES[cell.scale]
-    task = problem.task(queries=queries)
-    outcome, correlation = propose(task, queries=queries, recipe=SEARCHES[cell.method], seed=cell.seed)
+    oracle = problem.oracle(queries=queries)
+    outcome, correlation = propose(oracle, queries=queries, recipe=SEARCHES[cell.method], seed=cell.seed)
     cost = float(problem.costs(outcome.phi[None], "test")[0])
     return {"test_cost": cost, "rank_correlation": correlation, "prediction_error": None}
 
 
 def _network(problem: Problem, cell: ScaledCell) -> Record:
     stages, queries = NETWORKS[cell.method], QUERIES[cell.scale]
-    task = problem.task(queries=queries)
+    oracle = problem.oracle(queries=queries)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FlatValueWarning)  # the table shows it
-        learnt = learn_value_function(task, queries=queries, seed=cell.seed, stages=stages)
+        learnt = learn_value_function(oracle, queries=queries, seed=cell.seed, stages=stages)
     # One way of following for all, so that only the value functions differ.
-    phi = finetune(task, learnt.value, seed=cell.seed, stages=Stages()).phi
+    phi = finetune(oracle.task, learnt.value, seed=cell.seed, stages=Stages()).phi
     cost = float(problem.costs(phi[None], "test")[0])
     return {
         "test_cost": cost,

@@ -93,14 +93,14 @@ def _measured(problem: Problem, cell: ScaledCell, queries: int) -> Record:
 
 def _correlation(problem: Problem, cell: ScaledCell, queries: int) -> tuple[float, int]:
     if cell.method == "search":
-        task = problem.task(queries=queries)
-        correlation = propose(task, queries=queries, seed=cell.seed)[1]
-        return correlation, task.ledger.used
+        oracle = problem.oracle(queries=queries)
+        correlation = propose(oracle, queries=queries, seed=cell.seed)[1]
+        return correlation, oracle.ledger.used
     stages = PAPER if cell.method == "network_paper" else _default_stages(cell.scale)
     where = replace(problem, adapter=DynamicBias(dim=16)) if cell.method == "network_paper" else problem
-    task = where.task(queries=queries)
-    learnt = learn_value_function(task, queries=queries, seed=cell.seed, stages=stages)
-    return learnt.health.rank_correlation, task.ledger.used
+    oracle = where.oracle(queries=queries)
+    learnt = learn_value_function(oracle, queries=queries, seed=cell.seed, stages=stages)
+    return learnt.health.rank_correlation, oracle.ledger.used
 
 
 def _default_stages(scale: str) -> Stages:

@@ -156,7 +156,8 @@ class Bench:
 
     def __init__(self, problem: Problem, effort: Effort) -> None:
         self.problem, self.effort, self.seed = problem, effort, problem.seed
-        self.task: Task = problem.task(queries=None)
+        self.oracle = problem.oracle(queries=None)
+        self.task: Task = self.oracle.task
 
     @cached_property
     def before(self) -> float:
@@ -206,7 +207,7 @@ class Bench:
                 return value_led_path(dim, make, steps=steps)
             return loss_led_path(self.task, make, steps=steps, seed=seed)
 
-        return tuned(self.task, path, self.effort.rates)
+        return tuned(self.oracle, path, self.effort.rates)
 
     def _fitted(self, parts: Sequence[Trajectory], variant: Variant) -> ValueNetwork:
         labelled = [labelled_by(variant, paths) for paths in parts]
@@ -222,7 +223,7 @@ class Bench:
     def _collected(self, tasks: int, optimizer: OptimizerFactory, name: str) -> Trajectory:
         generator = stream(self.seed, name)
         return collect(
-            self.task,
+            self.oracle,
             steps=self.effort.steps,
             observations=self.effort.observations,
             optimizer=optimizer,

@@ -19,7 +19,7 @@ from metricopt.paper.stages import LearntValue, Stages, learn_value_function
 from metricopt.paper.training import Training
 from metricopt.paper.value_function import ValueFunction
 from metricopt.search import Recipe
-from metricopt.task.base import Task
+from metricopt.task.oracle import Oracle
 from metricopt_lab.cells import EXPERIMENTS, Record, ScaledCell, ScaledExperiment
 from metricopt_lab.data.cifar10 import FINGERPRINT
 from metricopt_lab.figures.figure4.plot import draw_curves
@@ -126,12 +126,12 @@ def measured_method(problem: Problem, method: str, effort: Effort) -> Record:
     if method == "search":
         return _search(problem, effort)
     base = method.removeprefix("metricopt_")
-    task = problem.task(queries=effort.queries)
-    learnt = _learnt(task, base, effort, seed=problem.seed) if method in LOSS_OF else None
-    found = _finetuned(task, base, None if learnt is None else learnt.value, effort, seed=problem.seed)
+    oracle = problem.oracle(queries=effort.queries)
+    learnt = _learnt(oracle, base, effort, seed=problem.seed) if method in LOSS_OF else None
+    found = _finetuned(oracle, base, None if learnt is None else learnt.value, effort, seed=problem.seed)
     steps = torch.linspace(0, effort.steps, effort.marks + 1).round().long()
     return {
-        "queries": task.ledger.used,
+        "queries": oracle.ledger.used,
         "rate": found.rate,
         "search_costs": {f"{rate:g}": cost for rate, cost in found.tried.items()},
         "steps": steps.tolist(),
@@ -141,31 +141,31 @@ def measured_method(problem: Problem, method: str, effort: Effort) -> Record:
     }
 
 
-def _learnt(task: Task, base: str, effort: Effort, *, seed: int) -> LearntValue:
+def _learnt(oracle: Oracle, base: str, effort: Effort, *, seed: int) -> LearntValue:
     """A value function within the budget, of which a query a rate is left for the choice of the rate."""
     stages = replace(effort.stages, optimizer=base, lr=COLLECTING[base])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FlatValueWarning)  # the correlation is in the table
-        return learn_value_function(task, queries=effort.queries - len(RATES[base]), seed=seed, stages=stages)
+        return learn_value_function(oracle, queries=effort.queries - len(RATES[base]), seed=seed, stages=stages)
 
 
-def _finetuned(task: Task, base: str, value: ValueFunction | None, effort: Effort, *, seed: int) -> Tuned:
+def _finetuned(oracle: Oracle, base: str, value: ValueFunction | None, effort: Effort, *, seed: int) -> Tuned:
     def optimizer(parameters: list[torch.nn.Parameter], *, rate: float) -> Optimizer:
         plain = OPTIMIZERS[base](parameters, lr=rate)
         return plain if value is None else MetricGuided(plain, value, estimator="exact", seed=seed)
 
     def path(rate: float) -> Tensor:
-        return loss_led_path(task, partial(optimizer, rate=rate), steps=effort.steps, seed=seed)
+        return loss_led_path(oracle.task, partial(optimizer, rate=rate), steps=effort.steps, seed=seed)
 
-    return tuned(task, path, RATES[base])
+    return tuned(oracle, path, RATES[base])
 
 
 def _search(problem: Problem, effort: Effort) -> Record:
-    task = problem.task(queries=effort.queries)
-    outcome, correlation = propose(task, queries=effort.queries, recipe=effort.recipe, seed=problem.seed)
+    oracle = problem.oracle(queries=effort.queries)
+    outcome, correlation = propose(oracle, queries=effort.queries, recipe=effort.recipe, seed=problem.seed)
     pair = torch.stack([torch.zeros_like(outcome.phi), outcome.phi])
     return {
-        "queries": task.ledger.used,
+        "queries": oracle.ledger.used,
         "test_costs": _test_costs(problem, pair),
         "rank_correlation": correlation,
     }

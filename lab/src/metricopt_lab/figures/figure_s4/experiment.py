@@ -223,15 +223,16 @@ def _found(problem: Problem, cell: ScaledCell) -> tuple[Tensor, int, float | Non
     effort = EFFORTS[cell.scale]
     steps = effort.stages.steps
     queries = effort.tasks * observations(VARIANTS[cell.method], steps)
-    task = problem.task(queries=queries)
+    oracle = problem.oracle(queries=queries)
+    task = oracle.task
     if cell.metric == "loss":
         return loss_path(task, train_batches(task, cell.seed), steps=steps, lr=effort.stages.lr)[-1], 0, None
     if cell.metric == "search":
-        outcome, correlation = propose(task, queries=queries, recipe=effort.recipe, seed=cell.seed)
-        return outcome.phi, task.ledger.used, correlation
+        outcome, correlation = propose(oracle, queries=queries, recipe=effort.recipe, seed=cell.seed)
+        return outcome.phi, oracle.ledger.used, correlation
     stages = replace(effort.stages, observations=queries // effort.tasks)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FlatValueWarning)  # the table shows it
-        learnt = learn_value_function(task, queries=queries, seed=cell.seed, stages=stages)
+        learnt = learn_value_function(oracle, queries=queries, seed=cell.seed, stages=stages)
     phi = finetune(task, learnt.value, seed=cell.seed, stages=stages).phi
-    return phi, task.ledger.used, learnt.health.rank_correlation
+    return phi, oracle.ledger.used, learnt.health.rank_correlation

@@ -8,8 +8,8 @@ from typing import final
 import torch
 from torch import Tensor
 
-from metricopt.acceptance.bootstrap import Comparison
-from metricopt.acceptance.judge import keep_best
+from metricopt.acceptance.comparison import Comparison
+from metricopt.acceptance.judge import Judge
 from metricopt.api.optimize import propose
 from metricopt.losses import Loss, aucpr, cross_entropy, large_margin_softmax, pairwise_aucroc, raw_logits
 from metricopt.paper.stages import PAPER, Stages, finetune, learn_value_function
@@ -134,7 +134,7 @@ class Bench:
         losses = {name: partial(self.rival, "loss_only", loss=loss) for name, loss in self.advanced.items()}
         last = list(self.advanced.values())[-1]
         return {
-            "ce": lambda: Proposal(torch.zeros(self.problem.task(queries=0).dim), 0),
+            "ce": lambda: Proposal(torch.zeros(self.problem.task().dim), 0),
             "loss_only": partial(self.rival, "loss_only"),
             **losses,
             "loss_dense": partial(self.rival, "loss_dense"),
@@ -151,19 +151,19 @@ class Bench:
 
     def rival(self, name: str, *, loss: Loss = cross_entropy) -> Proposal:
         """A registered rival."""
-        task = self.problem.task(queries=self.budget.queries, loss=loss)
-        outcome = BASELINES[name].run(task, queries=self.budget.queries, seed=self.seed)
-        return Proposal(outcome.phi, task.ledger.used)
+        oracle = self.problem.oracle(queries=self.budget.queries, loss=loss)
+        outcome = BASELINES[name].run(oracle, queries=self.budget.queries, seed=self.seed)
+        return Proposal(outcome.phi, oracle.ledger.used)
 
     def bias_temperature(self) -> Proposal:
         """A logit bias for each class and one temperature, by coordinate search with shrinking offsets."""
-        task = self.problem.task(queries=self.budget.queries)
-        axes = shift_axes(task)
+        oracle = self.problem.oracle(queries=self.budget.queries)
+        axes = shift_axes(oracle.probe)
         # All output scales at once are a temperature. They stand before the shifts, as many.
         scales = axes.roll(-len(axes), 1).sum(0, keepdim=True)
-        best = Incumbent(task, queries=self.budget.queries)
+        best = Incumbent(oracle, queries=self.budget.queries)
         search_shifts(best, torch.cat([axes, 0.5 * scales]), queries=best.left)
-        return Proposal(best.phi, task.ledger.used)
+        return Proposal(best.phi, oracle.ledger.used)
 
     def paper(self) -> Proposal:
         """MetricOpt as literal as the paper allows: the end of the path, whatever it is worth."""
@@ -174,19 +174,20 @@ class Bench:
         stages = replace(self.budget.stages, optimizer=optimizer, lr=RATES[optimizer])
         found = self._staged(stages, loss)
         pair = torch.stack([torch.zeros_like(found.phi), found.phi])
-        before, after = self.problem.task(queries=2).observe(pair).tolist()
+        before, after = self.problem.oracle(queries=2).observe(pair).tolist()
         return replace(found, phi=pair[int(after < before)], queries=found.queries + 2)
 
     def _staged(self, stages: Stages, loss: Loss) -> Proposal:
-        task = self.problem.task(queries=self.budget.queries, loss=loss)
-        learnt = learn_value_function(task, queries=self.budget.queries - 2, seed=self.seed, stages=stages)
-        phi = finetune(task, learnt.value, seed=self.seed, stages=stages).phi
-        return Proposal(phi, task.ledger.used, learnt.health.rank_correlation)
+        oracle = self.problem.oracle(queries=self.budget.queries, loss=loss)
+        learnt = learn_value_function(oracle, queries=self.budget.queries - 2, seed=self.seed, stages=stages)
+        phi = finetune(oracle.task, learnt.value, seed=self.seed, stages=stages).phi
+        return Proposal(phi, oracle.ledger.used, learnt.health.rank_correlation)
 
     def search(self, *, loss: Loss = cross_entropy, labels: bool = False) -> Proposal:
         """MetricOpt by default: loss finetuning, output shifts, and a Gaussian process as the value function."""
-        task = self.problem.task(queries=self.budget.queries, loss=loss, labels_visible=labels)
+        oracle = self.problem.oracle(queries=self.budget.queries, loss=loss, labels_visible=labels)
         recipe = self.budget.recipe
-        outcome, correlation = propose(task, queries=self.budget.queries, recipe=recipe, seed=self.seed)
-        phi, held = keep_best(task.model, task.metric, outcome.rungs(), self.problem.accept, seed=self.seed)
-        return Proposal(phi, task.ledger.used, correlation, held)
+        outcome, correlation = propose(oracle, queries=self.budget.queries, recipe=recipe, seed=self.seed)
+        judge = Judge(self.problem.model, self.problem.accept, seed=self.seed)
+        phi, held = judge.keep_best(self.problem.metric, outcome.rungs())
+        return Proposal(phi, oracle.ledger.used, correlation, held)

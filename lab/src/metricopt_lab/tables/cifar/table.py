@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from metricopt.acceptance.bootstrap import compare
+from metricopt.acceptance.judge import compare
 from metricopt.core.errors import MetricOptWarning
 from metricopt.core.seeding import stream
 from metricopt.task.answers import resampled_costs
@@ -56,7 +56,7 @@ class CifarTable(ScaledExperiment[Ground]):
         device = "cuda" if torch.cuda.is_available() else "cpu"
         problem = cifar(self.network, scale=first.scale, seed=first.seed, device=device)
         bench = Bench(problem, budget_of(self.network, first.scale), ADVANCED[self.network])
-        return Ground(bench, _resampled(problem, torch.zeros(problem.task(queries=0).dim)), device)
+        return Ground(bench, _resampled(problem, torch.zeros(problem.task().dim)), device)
 
     def measure(self, ground: Ground, cell: ScaledCell) -> Record:
         """What a method gives on test images."""
@@ -111,4 +111,5 @@ def _measured(bench: Bench, method: str, original: Tensor) -> dict[str, Any]:
 
 def _resampled(problem: Problem, phi: Tensor) -> Tensor:
     outputs = problem.outputs(phi[None], "test")[0]
-    return resampled_costs(problem.metric, outputs, problem.test, resamples=RESAMPLES, at_once=20)
+    test = problem.test
+    return resampled_costs(problem.metric, outputs, test.truth, rows=len(test), resamples=RESAMPLES, at_once=20)

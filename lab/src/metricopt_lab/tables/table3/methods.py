@@ -9,8 +9,8 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from metricopt.acceptance.bootstrap import Comparison
-from metricopt.acceptance.judge import keep_best
+from metricopt.acceptance.comparison import Comparison
+from metricopt.acceptance.judge import Judge
 from metricopt.adapters import AdaptedModel, DynamicBias
 from metricopt.api.optimize import propose
 from metricopt.core.registry import Registry
@@ -73,9 +73,9 @@ class Bench:
     @cached_property
     def loss_only(self) -> Callable[[Tensor], Tensor]:
         """Outputs after finetuning phi on the loss alone, which no metric has a say in."""
-        task = self.problem.task(queries=0)
-        phi = BASELINES["loss_only"].run(task, queries=0, seed=self.problem.seed).phi
-        return partial(_of_phi, task.model, phi)
+        oracle = self.problem.oracle(queries=0)
+        phi = BASELINES["loss_only"].run(oracle, queries=0, seed=self.problem.seed).phi
+        return partial(_of_phi, self.problem.model, phi)
 
     def _trained_on(self, loss: Loss) -> nn.Module:
         problem = self.problem
@@ -125,9 +125,9 @@ def loss_only(bench: Bench, metric: Metric) -> Proposal:  # noqa: ARG001
 
 
 def _rival(bench: Bench, metric: Metric, *, name: str) -> Proposal:
-    task = bench.problem.task(queries=bench.queries, metric=metric)
-    outcome = BASELINES[name].run(task, queries=bench.queries, seed=bench.problem.seed)
-    return Proposal(partial(_of_phi, task.model, outcome.phi), task.ledger.used)
+    oracle = bench.problem.oracle(queries=bench.queries, metric=metric)
+    outcome = BASELINES[name].run(oracle, queries=bench.queries, seed=bench.problem.seed)
+    return Proposal(partial(_of_phi, bench.problem.model, outcome.phi), oracle.ledger.used)
 
 
 for _name in ("loss_dense", "post_shift", "random_search", "cma_es"):
@@ -137,18 +137,19 @@ for _name in ("loss_dense", "post_shift", "random_search", "cma_es"):
 @METHODS.add("metricopt_paper")
 def metricopt_paper(bench: Bench, metric: Metric) -> Proposal:
     """MetricOpt as literal as the paper allows: 16 dynamic biases, T = 50, K = 3, Reptile, guided ES."""
-    task = bench.literal.task(queries=bench.queries, metric=metric)
-    outcome, correlation = propose(task, queries=bench.queries, preset="paper", seed=bench.problem.seed)
-    return Proposal(partial(_of_phi, task.model, outcome.phi), task.ledger.used, correlation)
+    oracle = bench.literal.oracle(queries=bench.queries, metric=metric)
+    outcome, correlation = propose(oracle, queries=bench.queries, preset="paper", seed=bench.problem.seed)
+    return Proposal(partial(_of_phi, bench.literal.model, outcome.phi), oracle.ledger.used, correlation)
 
 
 @METHODS.add("metricopt")
 def metricopt(bench: Bench, metric: Metric) -> Proposal:
     """MetricOpt, default search: starts, output shifts and a local Gaussian process as the value function."""
-    task = bench.problem.task(queries=bench.queries, metric=metric)
-    outcome, correlation = propose(task, queries=bench.queries, seed=bench.problem.seed)
-    phi, held = keep_best(task.model, metric, outcome.rungs(), bench.problem.accept, seed=bench.problem.seed)
-    return Proposal(partial(_of_phi, task.model, phi), task.ledger.used, correlation, held)
+    oracle = bench.problem.oracle(queries=bench.queries, metric=metric)
+    outcome, correlation = propose(oracle, queries=bench.queries, seed=bench.problem.seed)
+    judge = Judge(bench.problem.model, bench.problem.accept, seed=bench.problem.seed)
+    phi, held = judge.keep_best(metric, outcome.rungs())
+    return Proposal(partial(_of_phi, bench.problem.model, phi), oracle.ledger.used, correlation, held)
 
 
 def _of_network(net: nn.Module, inputs: Tensor) -> Tensor:
