@@ -22,10 +22,10 @@ class Squares(ScaledExperiment[None]):
     def cells(self) -> list[ScaledCell]:
         return self.every_method("none", "square", ["by_hand"])
 
-    def ground(self, first: ScaledCell) -> None:
+    def ground(self, first: ScaledCell) -> None:  # noqa: ARG002
         return None
 
-    def measure(self, ground: None, cell: ScaledCell) -> Record:
+    def measure(self, ground: None, cell: ScaledCell) -> Record:  # noqa: ARG002
         if cell.seed == 13:
             raise DataError("13 has no square; expected another seed")
         return {"square": cell.seed**2}

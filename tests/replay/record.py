@@ -1,8 +1,8 @@
 """Writes `recorded.jsonl`: `python -m tests.replay.record` after a change that is meant to change results.
 
 The first line says on which machine and by which versions the runs were made. Runs of a version are never replaced by
-others of the same version: whoever changes results bumps `metricopt.search.RECIPE_VERSION`, or the `version` of the rival,
-first, so that records of experiments made before are seen to be stale.
+others of the same version: whoever changes results first bumps `metricopt.search.RECIPE_VERSION`, or the `version` of a
+rival, so that records of experiments made before are seen to be stale.
 """
 
 import json
@@ -59,8 +59,8 @@ def refusal(old: Sequence[Line], new: Sequence[Line]) -> str:
         if known != run and before["versions"].get(way) == after["versions"][way]:
             return (
                 f"{way} on {run['problem']} has other bits than those recorded by the same version "
-                f"{after['versions'][way]}; bump RECIPE_VERSION of metricopt.search, or the rival's version, and record "
-                f"again, or undo what changed them"
+                f"{after['versions'][way]}; bump RECIPE_VERSION of metricopt.search, or the rival's version, and "
+                f"record again, or undo what changed them"
             )
     return ""
 
