@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from metricopt.report import read_run, write_report
+from metricopt.report import read_run, run_of, write_report
 
 _SPEC = importlib.util.spec_from_file_location("chromium", Path(__file__).with_name("chromium.py"))
 browser = importlib.util.module_from_spec(_SPEC)
@@ -78,6 +78,58 @@ def test_the_page_never_scrolls_sideways(html, profile, width):
     copy.write_text(frame.read_text().replace("</body>", f"{later}</body>"))
     dom, _ = browser.chromium(copy, "--dump-dom", "--allow-file-access-from-files", profile=profile)
     assert int(dom.split("<title>")[1].split("</title>")[0]) <= width
+
+
+HIDDEN_COLUMNS = """[...document.querySelectorAll('.scroll')].filter(e => e.clientWidth && e.scrollWidth > e.clientWidth)
+    .length"""
+# Names of axes and ticks that lie on each other, of the drawings that are shown.
+OVERLAPS = """[...document.querySelectorAll('svg[role=img]')].flatMap(svg => {
+  const boxes = [...svg.querySelectorAll('text')].map(t => [t.textContent, t.getBoundingClientRect()])
+    .filter(([, box]) => box.width > 0);
+  return boxes.flatMap(([a, p], i) => boxes.slice(i + 1).filter(([, q]) =>
+    p.left + 1 < q.right && q.left + 1 < p.right && p.top + 2 < q.bottom && q.top + 2 < p.bottom)
+    .map(([b]) => a + ' | ' + b));
+}).join('; ')"""
+
+
+def on_a_screen(html, script, *, width, profile):
+    """What a script finds in a page that is shown so many pixels wide."""
+    frame = html.with_name(f"screen-{html.stem}-{width}.html")
+    inside = f"<iframe style='width:{width}px;height:900px;border:0' src='{html.name}'></iframe>"
+    late = f"onload = () => document.title = document.querySelector('iframe').contentWindow.eval({script!r})"
+    frame.write_text(f"<!doctype html><html><head><title></title></head><body>{inside}<script>{late}</script></body>")
+    dom, _ = browser.chromium(frame, "--dump-dom", "--allow-file-access-from-files", profile=profile)
+    return dom.split("<title>")[1].split("</title>")[0]
+
+
+@pytest.mark.parametrize("width", [390, 1100])
+def test_no_label_lies_on_another(html, paper_html, profile, width):
+    for each in (html, paper_html):
+        assert on_a_screen(each, OVERLAPS, width=width, profile=profile) == ""
+
+
+@pytest.mark.parametrize("gain", [0.0004, 0.05, 0.6, -0.02])
+def test_no_label_of_the_gain_lies_on_another_or_leaves_the_screen(profile, tmp_path, gain):
+    held = {"event": "accepted", "before": 0.3, "after": 0.3 + gain, "interval": [gain / 2 - 0.001, 1.4 * gain + 0.001]}
+    page = write_report(run_of([{**held, "accepted": False, "level": 0.9}]), tmp_path / "gain.html")
+    outside = """[...document.querySelectorAll('.gain text')].filter(t => { const box = t.getBoundingClientRect();
+      return box.width > 0 && (box.left < 0 || box.right > innerWidth); }).map(t => t.textContent).join()"""
+    assert on_a_screen(page, OVERLAPS, width=390, profile=profile) == ""
+    assert on_a_screen(page, outside, width=390, profile=profile) == ""
+
+
+def test_a_label_on_another_would_have_been_seen(html, profile):
+    text = html.read_text(encoding="utf-8")
+    crowded = html.with_name("crowded.html")
+    one = '<text x="50" y="50">one</text><text x="52" y="50">two</text>'
+    drawn = '<svg role="img" viewBox="0 0 100 100">'
+    crowded.write_text(text.replace("<main>", f"<main>{drawn}{one}</svg>"), encoding="utf-8")
+    assert "one | two" in on_a_screen(crowded, OVERLAPS, width=390, profile=profile)
+
+
+def test_every_column_of_every_table_is_in_sight_on_a_phone(html, profile):
+    script = f"document.querySelectorAll('details').forEach(e => e.open = true), {HIDDEN_COLUMNS}"
+    assert on_a_screen(html, script, width=390, profile=profile) == "0"
 
 
 def test_a_click_on_a_column_sorts_and_a_second_one_turns_it_round(html, profile, folder):

@@ -27,7 +27,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]], *, key: str) -> st
 
 def _head(words: str, right: bool) -> str:
     kind = ' class="number"' if right else ""
-    return f'<th scope="col"{kind}><button type="button">{safe(words)}</button></th>'
+    return f'<th scope="col"{kind}><button type="button">{safe(words).replace("_", "_<wbr>")}</button></th>'
 
 
 def _cell(value: Any) -> str:
