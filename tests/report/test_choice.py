@@ -58,7 +58,7 @@ def test_a_phi_that_no_query_asked_about_is_not_called_a_query():
 def test_the_figures_mark_the_query_that_was_kept_not_the_luckiest():
     run = run_judged(POINTS[1], plainer=True)
     assert "kept: query 2" in progress_figure(run).legend
-    assert '<title>query 2, value: 0.6000</title></path>' in progress_figure(run).draw(760)
+    assert "<title>query 2, value: 0.6000</title></path>" in progress_figure(run).draw(760)
     assert "kept" in space_figure(run).legend
 
 
