@@ -44,7 +44,7 @@ def test_losses_directions_outputs_and_costs_are_the_same_with_and_without_cache
     torch.testing.assert_close(losses(cached), losses(plain))
     assert cached.cache.holds(DATA) and not plain.cache.holds(DATA)
     torch.testing.assert_close(cached.probe().directions(phi[0]), plain.probe().directions(phi[0]))
-    torch.testing.assert_close(cached.shown(phi, rows=7), plain.shown(phi, rows=7))
+    torch.testing.assert_close(cached.probe().shown(phi, rows=7), plain.probe().shown(phi, rows=7))
     torch.testing.assert_close(cached.search_outputs(phi), plain.search_outputs(phi))
     torch.testing.assert_close(cached.costs(phi), plain.costs(phi))
 

@@ -56,7 +56,7 @@ def optimised(net=None, *, metric="f1", queries=40, targets=Y, **settings):
         train=(X[:300], targets[:300]),
         val=(X[300:], targets[300:]),
         queries=queries,
-        recipe=settings.pop("recipe", FAST),
+        recipe=settings.pop("recipe", None if settings.get("preset") == "paper" else FAST),
         **settings,
     )
 
