@@ -163,7 +163,10 @@ def test_of_several_outputs_the_first_is_modulated_and_the_others_pass_through()
 
 
 def test_outputs_without_a_tensor_that_could_be_modulated_are_refused():
-    with pytest.raises(AdapterError, match=r"gave \(float32 \(5, 3\), float32 \(5, 2\)\), in which no tensor is recognised; expected one"):
+    with pytest.raises(
+        AdapterError,
+        match=r"gave \(float32 \(5, 3\), float32 \(5, 2\)\), in which no tensor is recognised; expected one",
+    ):
         adapt(Several(), OutputAffine())(torch.ones(5, 2))
     with pytest.raises(AdapterError, match=r"output of the example: .*list"):
         adapt(Boxes(), OutputAffine(), example=torch.ones(5, 2))

@@ -68,7 +68,9 @@ def each_row(outputs, targets):
 APART = "pass different rows (torch.utils.data.random_split gives disjoint sets)"
 AT_ZERO = "the metric failed at phi = 0, the original model, 2 times of 2; expected a number: "
 KINDS = "Linear, Conv1d, Conv2d, Conv3d, BatchNorm1d, BatchNorm2d, BatchNorm3d, SyncBatchNorm, LayerNorm, GroupNorm"
-PAIRS = "expected (inputs, targets), (inputs, targets, groups), a mapping with 'labels', a torch Dataset or a DataLoader"
+PAIRS = (
+    "expected (inputs, targets), (inputs, targets, groups), a mapping with 'labels', a torch Dataset or a DataLoader"
+)
 
 METRICS = {
     "no goal": (

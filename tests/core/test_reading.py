@@ -69,7 +69,7 @@ def test_a_function_that_computes_its_tensor_can_be_read_but_not_replaced():
         (0, "read=0 finds no tensor"),
         (("a", "x"), "finds no tensor"),
         (lambda output: output["c"], r"read raised KeyError \('c'\) on the network's output"),
-        (lambda output: "text", "read gave a str from the network's output .*; expected a tensor"),
+        (lambda _: "text", "read gave a str from the network's output .*; expected a tensor"),
     ],
     ids=["name", "place", "way", "failing", "no tensor"],
 )

@@ -130,5 +130,7 @@ def test_messages_describe_the_structure():
 
 def test_parts_with_another_number_of_rows_are_refused():
     check_rows(TREE, 4, what="targets")
-    with pytest.raises(DataError, match=r"targets are \(int64 \(3,\), a list of 4 \(str\)\) for 4 inputs; expected one"):
+    with pytest.raises(
+        DataError, match=r"targets are \(int64 \(3,\), a list of 4 \(str\)\) for 4 inputs; expected one"
+    ):
         check_rows((torch.arange(3), ["a"] * 4), 4, what="targets")

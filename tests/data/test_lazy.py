@@ -72,7 +72,9 @@ def test_a_collate_function_that_fails_names_the_row():
         def __getitem__(self, i):
             return torch.zeros(3 if i == 6 else 2), 0
 
-    with pytest.raises(DataError, match=r"the collate function of val raised RuntimeError for 5 rows, at row 6: .*colla"):
+    with pytest.raises(
+        DataError, match=r"the collate function of val raised RuntimeError for 5 rows, at row 6: .*colla"
+    ):
         as_data(Ragged(), name="val").batch(torch.tensor([2, 4, 6, 8, 10]))
 
 
@@ -194,7 +196,9 @@ def test_classes_that_are_told_spread_over_both_parts_and_balance_batches_withou
     data = as_data(Subset(source, range(10, 60)))
     read = len(source.read)
     assert data.classes.tolist() == [i % 3 for i in range(10, 60)]
-    drawn = next(index_stream(data, 1, batch_size=3000, sampling="balanced", generator=torch.Generator().manual_seed(0)))
+    drawn = next(
+        index_stream(data, 1, batch_size=3000, sampling="balanced", generator=torch.Generator().manual_seed(0))
+    )
     shares = torch.bincount(data.classes[drawn[0]]) / 3000
     assert bool((shares - 1 / 3).abs().max() < 4 * (2 / 9 / 3000) ** 0.5)
     one, other = cut(data, seed=0)

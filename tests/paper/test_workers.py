@@ -32,9 +32,7 @@ DATA = Examples(numbers(80, 6), torch.arange(80) % 2)
 def supervised(metric=None, budget=None):
     torch.manual_seed(0)
     model = adapt(TabularMLP(6), FiLM(dim=8) + OutputAffine(), example=DATA.inputs[:2])
-    task = SupervisedTask(
-        model, loss=cross_entropy, metric=metric or mcr(), train=DATA, search=DATA, batch_size=16
-    )
+    task = SupervisedTask(model, loss=cross_entropy, metric=metric or mcr(), train=DATA, search=DATA, batch_size=16)
     return Oracle(task, QueryLedger(budget=budget))
 
 
@@ -115,7 +113,9 @@ def test_an_error_in_a_worker_reaches_the_caller():
 
 def test_a_value_function_learnt_by_two_processes_is_that_of_one():
     found = [
-        learn_value_function(Oracle(QuadraticTask(dim=4)), queries=400, stages=Stages(workers=workers, rounds=2, steps=20))
+        learn_value_function(
+            Oracle(QuadraticTask(dim=4)), queries=400, stages=Stages(workers=workers, rounds=2, steps=20)
+        )
         for workers in (1, 2)
     ]
     points = numbers(5, 4)

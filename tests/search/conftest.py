@@ -31,6 +31,8 @@ def small_task(asked):
         for parameter in net.parameters():
             parameter.data = 0.5 * torch.randn(parameter.shape, generator=draw)
         model = adapt(net, FiLM(dim=5) + OutputAffine(), example=inputs[:2])
-        return SupervisedTask(model, loss=cross_entropy, metric=Metric(error_rate, on="labels", goal="min"), train=data, search=data)
+        return SupervisedTask(
+            model, loss=cross_entropy, metric=Metric(error_rate, on="labels", goal="min"), train=data, search=data
+        )
 
     return made

@@ -287,7 +287,9 @@ def test_of_finetuning_on_the_metrics_own_labels_the_point_with_the_lowest_loss_
     good = loss_starts(task.probe(), steps=60, lr=0.05, generator=torch.Generator().manual_seed(0))[-1]
     far, broken = 100 * torch.ones(task.dim), torch.full((task.dim,), torch.nan)
     path = torch.stack([torch.stack([good, far, far, far]), torch.stack([far, good, good, broken])])
-    assert torch.equal(task.probe().sound_starts(path), torch.stack([far, good, good]))  # of the last kind nothing is sound
+    assert torch.equal(
+        task.probe().sound_starts(path), torch.stack([far, good, good])
+    )  # of the last kind nothing is sound
     assert torch.equal(task.probe().sound_starts(path.flip(0)[:, [0, 1, 2, 2]]), torch.stack([good, far, good, good]))
     hidden = make(labels_visible=False)
     assert torch.equal(hidden.probe().sound_starts(path[:, :2]), path[-1, :2])
