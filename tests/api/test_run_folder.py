@@ -16,7 +16,7 @@ X = torch.randn(700, 3, generator=DRAW)
 Y = (X[:, 0] + 0.5 * torch.randn(700, generator=DRAW) > 0.8).long()
 
 
-def optimised(*, net_seed=0, data=X, queries=90, **settings):
+def optimised(*, net_seed=0, data=X, queries=90, preset="default", **settings):
     torch.manual_seed(net_seed)
     net = nn.Sequential(nn.Linear(3, 6), nn.LayerNorm(6), nn.ReLU(), nn.Linear(6, 1))
     return mo.optimize(
@@ -26,7 +26,8 @@ def optimised(*, net_seed=0, data=X, queries=90, **settings):
         train=(data[:300], Y[:300]),
         val=(data[300:], Y[300:]),
         queries=queries,
-        recipe=mo.Recipe(start_steps=20, candidates=40),
+        preset=preset,
+        recipe=mo.Recipe(start_steps=20, candidates=40) if preset == "default" else None,
         **settings,
     )
 

@@ -71,7 +71,10 @@ class Journal:
 
     def note(self, event: str, fields: Mapping[str, Any]) -> None:
         """Write down something else, unless the run that is continued had written the same."""
-        identity = _identity({"event": event, **plain(fields)})
+        written = plain(fields)
+        if event == "asked":  # so that a run recalls its own calls as one that continues it would
+            self._asked[str(written["key"])] = written["values"]
+        identity = _identity({"event": event, **written})
         if self._written[identity] > 0:
             self._written[identity] -= 1
         else:
