@@ -11,6 +11,7 @@ from torch import Tensor
 from metricopt.core.errors import MetricError
 
 _LONGEST = 500  # characters of somebody else's words in a message of one sentence
+_SHOWN = 100  # of a thing
 
 
 def as_float(answer: Any) -> float | None:
@@ -57,14 +58,14 @@ def one_number(name: str, answer: Any) -> float:
 
 
 def shown(thing: Any) -> str:
-    """A thing in at most a few hundred characters on one line, whatever its `repr` does.
+    """A thing in at most a hundred characters on one line, whatever its `repr` does.
 
     Example:
         >>> shown([1, 2]), shown(10**5000)
         ('[1, 2]', 'something of type int that cannot be shown')
     """
     try:
-        return _short(repr(thing))
+        return _short(repr(thing), _SHOWN)
     except Exception:
         return f"something of type {type(thing).__name__} that cannot be shown"
 
@@ -89,7 +90,7 @@ def said(error: BaseException) -> str:
         ("KeyError: 'f1'", 'SystemExit: 3')
     """
     try:
-        return _short(f"{type(error).__name__}: {error}")
+        return _short(f"{type(error).__name__}: {error}", _LONGEST)
     except Exception:
         return f"{type(error).__name__}, whose message cannot be shown"
 
@@ -137,9 +138,9 @@ def checked_bounds(name: str, bounds: Any) -> tuple[float, float]:
     return low, high
 
 
-def _short(text: str) -> str:
+def _short(text: str, longest: int) -> str:
     text = " ".join(text.split())
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 4]} ..."
+    return text if len(text) <= longest else f"{text[: longest - 4]} ..."
 
 
 def _advice(answer: Any) -> str:

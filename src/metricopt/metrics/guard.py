@@ -86,12 +86,12 @@ def _state(last: _State | None) -> _State:
     return _State(
         dtype=torch.get_default_dtype(),
         torch_random=torch.get_rng_state(),
-        numpy_random=last.numpy_random if known and last is not None else np.random.get_state(legacy=False),
+        numpy_random=last.numpy_random if known and last is not None else np.random.get_state(legacy=False),  # noqa: NPY002
         numpy_bytes=numpy_bytes,
         python_random=random.getstate(),
         floating_point=np.geterr(),
         folder=_folder(),
-        filters=warnings.filters[:],  # pyright: ignore[reportIndexIssue]
+        filters=list(warnings.filters),
     )
 
 
@@ -100,7 +100,7 @@ def _restore(state: _State) -> None:
         torch.set_default_dtype(state.dtype)
     torch.set_rng_state(state.torch_random)
     if state.numpy_bytes is None or state.numpy_bytes != _numpy_bytes():
-        np.random.set_state(state.numpy_random)
+        np.random.set_state(state.numpy_random)  # noqa: NPY002 - the global one is meant
     random.setstate(state.python_random)
     if np.geterr() != state.floating_point:
         np.seterr(**state.floating_point)
@@ -115,7 +115,7 @@ def _restore(state: _State) -> None:
 
 def _numpy_bytes() -> bytes | None:
     """The state of NumPy's global generator in memory, if it is of the usual kind."""
-    generator = np.random.get_bit_generator()
+    generator = np.random.get_bit_generator()  # pyright: ignore[reportAttributeAccessIssue]
     if type(generator) is not np.random.MT19937:
         return None
     return ctypes.string_at(generator.ctypes.state_address, _MERSENNE_TWISTER)
@@ -123,6 +123,6 @@ def _numpy_bytes() -> bytes | None:
 
 def _folder() -> str | None:
     try:
-        return os.getcwd()
+        return os.getcwd()  # noqa: PTH109 - a tenth of the time of Path.cwd
     except OSError:
         return None

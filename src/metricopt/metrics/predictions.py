@@ -154,13 +154,13 @@ def applied(model: Any) -> Iterator[Any]:
             yield net
         return
     buffers = list(model.buffers()) if isinstance(model, nn.Module) else []
-    before = [(buffer, buffer._version, buffer.clone()) for buffer in buffers]
+    before = [(buffer, buffer.clone()) for buffer in buffers]
     try:
         with evaluating(model):
             yield model
     finally:
-        for buffer, version, content in before:
-            if buffer._version != version:
+        for buffer, content in before:
+            if not torch.equal(buffer, content):  # its version tells nothing: a BatchNorm's statistics do not raise it
                 with torch.no_grad():
                     buffer.copy_(content)
 

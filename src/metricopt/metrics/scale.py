@@ -65,10 +65,11 @@ class Squashed:
 
     def cost(self, value: Number) -> Number:
         """Cost of a value in natural units."""
-        steps = (value - self.reference) / self.spread
-        angle = steps.double().atan() if isinstance(steps, Tensor) else math.atan(steps)
-        share = angle / math.pi
-        return _cut(0.5 - share if self.goal == "max" else 0.5 + share)
+        sign = -1.0 if self.goal == "max" else 1.0
+        steps = sign * (value - self.reference) / self.spread
+        if isinstance(steps, Tensor):
+            return _cut(0.5 + steps.double().atan() / math.pi)
+        return _cut(0.5 + math.atan(steps) / math.pi)
 
     def natural(self, cost: Number) -> Number:
         """The value whose cost it is."""

@@ -27,8 +27,9 @@ def constancy(metric: Metric, values: Sequence[float], outputs: Any, targets: An
     Example:
         >>> import torch
         >>> stuck = Metric(lambda y, p: 0.5, on="labels", goal="max", name="stuck")
-        >>> constancy(stuck, [0.5] * 12, torch.randn(12, 50), torch.arange(50) % 2)[:58]
-        "metric 'stuck' gave 0.5 for each of 12 different predicti"
+        >>> outputs = torch.randn(12, 50, generator=torch.Generator().manual_seed(0))
+        >>> constancy(stuck, [0.5] * 12, outputs, torch.arange(50) % 2).split(",")[0]
+        "metric 'stuck' gave 0.5 for each of 12 different predictions"
     """
     answered = [member for member, value in enumerate(values) if not math.isnan(value)]
     if len({values[member] for member in answered}) != 1 or not isinstance(outputs, Tensor):
@@ -40,8 +41,8 @@ def constancy(metric: Metric, values: Sequence[float], outputs: Any, targets: An
     if different < _ENOUGH:
         return ""
     return (
-        f"metric {metric.name!r} gave {values[answered[0]]:g} for each of {different} different predictions, so nothing "
-        f"can be found with it: check that its function uses its second argument and that on={metric.on!r} is right"
+        f"metric {metric.name!r} gave {values[answered[0]]:g} for each of {different} different predictions, so "
+        f"nothing can be found with it: check that its function uses its second argument and that on={metric.on!r} is right"
     )
 
 
@@ -50,12 +51,12 @@ def unsteadiness(metric: Metric, first: float, again: float) -> str:
 
     Example:
         >>> metric = Metric(max, on="labels", goal="max", name="judge")
-        >>> unsteadiness(metric, 0.5, 0.5), unsteadiness(metric, 0.5, 0.7)[:50]
-        ('', "metric 'judge' answered 0.5 and then 0.7 for the s")
+        >>> unsteadiness(metric, 0.5, 0.5), unsteadiness(metric, 0.5, 0.7).split(",")[0]
+        ('', "metric 'judge' answered 0.5 and then 0.7 for the same predictions")
     """
     if math.isnan(first) or math.isnan(again) or math.isclose(first, again, rel_tol=_ROUNDING, abs_tol=_ROUNDING):
         return ""
     return (
-        f"metric {metric.name!r} answered {first:g} and then {again:g} for the same predictions, so what the search sees "
-        f"is partly chance: fix its random seed or average several runs in its function, if it can be had"
+        f"metric {metric.name!r} answered {first:g} and then {again:g} for the same predictions, so what the search "
+        f"sees is partly chance: fix its random seed or average several runs in its function, if it can be had"
     )

@@ -49,8 +49,8 @@ def member_of(collection: Any, key: str | None) -> Any:
     keys = [str(each) for each in collection]
     if key not in keys:
         raise MetricError(
-            f"a MetricCollection of {', '.join(map(repr, keys))} was given with key={key!r}: choose the one to improve, "
-            f"Metric(..., key={keys[0] if keys else 'name'!r}), and keep others in bounds with Constraint"
+            f"a MetricCollection of {', '.join(map(repr, keys))} was given with key={key!r}: choose the one to "
+            f"improve, Metric(..., key={keys[0] if keys else 'name'!r}), and keep others in bounds with Constraint"
         )
     return collection[key]
 
