@@ -29,7 +29,7 @@ def test_post_shift_finds_the_best_shifts_and_touches_nothing_else(shifts):
 
 
 def test_post_shift_needs_an_adapter_that_shifts_outputs():
-    with pytest.raises(AdapterError, match=r"dim 5\) shifts no outputs; .* add OutputAffine\(\)"):
+    with pytest.raises(AdapterError, match=r"dim 5\) that shifts no outputs; .* add OutputAffine\(\)"):
         post_shift(Oracle(QuadraticTask(dim=5, shifts=0)), queries=10, seed=0)
 
 
