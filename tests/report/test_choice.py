@@ -70,7 +70,7 @@ def test_a_real_run_names_the_query_with_the_very_phi_of_its_result(result):
 
 
 def test_all_calls_are_counted_where_they_were():
-    text = page(run_judged(POINTS[3], calls_search=4, calls_decision=1002))
+    text = page(run_judged(POINTS[3], calls=1006, decision_calls=1002))
     assert re.search(r"calls of the metric</dt><dd>1,006<small>4 to search, 1,002 to decide; none failed", text)
     assert "To decide took 1,002 further calls." in text
     assert "calls of the metric" not in page(run_judged(POINTS[3]))
