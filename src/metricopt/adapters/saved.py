@@ -72,13 +72,14 @@ def restored(
     """The adapted model that facts and tensors describe, on a copy of `net`."""
     adapters, seed = saved.fact("adapters", list), saved.fact("seed", int)
     size = tensors["phi"].numel() if "phi" in tensors else 0
-    if any(not isinstance(part, dict) or _too_large(part.get("dim"), size) for part in adapters):
+    if any(not isinstance(part, dict) or _too_large(part, index, tensors) for index, part in enumerate(adapters)):
         raise FileFormatError(f"the adapter {str(adapters)[:80]} does not fit a phi of {size} numbers; save it again")
     try:
         model = adapt(copy.deepcopy(net), adapter_from(adapters), seed=seed, example=example, call=call, read=read)
         model.load_tensors(tensors)
-    except (MetricOptError, TypeError, KeyError, ValueError, RuntimeError, AttributeError) as error:
-        raise FileFormatError(f"the saved adapter does not fit this network: {error}") from error
+    except (MetricOptError, ArithmeticError, TypeError, LookupError, ValueError, RuntimeError, AttributeError) as error:
+        why = " ".join(str(error).split())[:300]
+        raise FileFormatError(f"the saved adapter does not fit this network: {why}; save it again") from error
     expected, found = saved.fact("fingerprint", str), model.fingerprint()
     if found != expected:
         raise FileFormatError(
@@ -88,6 +89,12 @@ def restored(
     return model
 
 
-def _too_large(dim: Any, size: int) -> bool:
-    """A damaged size would ask for more memory than there is before anything could be compared."""
-    return dim is not None and not (isinstance(dim, int) and 0 < dim <= size)
+def _too_large(part: dict[str, Any], index: int, tensors: dict[str, Tensor]) -> bool:
+    """A damaged size would ask for more memory than there is before anything could be compared.
+
+    So a stated size must be that of a matrix in the file.
+    """
+    if "dim" not in part:
+        return False
+    own = [tensor for name, tensor in tensors.items() if name.startswith(f"modulations.{index}.")]
+    return not any(tensor.dim() and tensor.shape[-1] == part["dim"] for tensor in own)
