@@ -167,10 +167,13 @@ def _both(size: Any) -> tuple[int, int] | None:
     both = (size, size) if isinstance(size, int) else size
     if both is None:
         return None
-    whole = isinstance(both, tuple | list) and all(isinstance(each, int) and not isinstance(each, bool) for each in both)
+    whole = isinstance(both, tuple | list) and all(
+        isinstance(each, int) and not isinstance(each, bool) for each in both
+    )
     if not whole or len(both) != 2 or not 1 <= min(both) <= max(both) <= _LARGEST:
         raise DataError(
-            f"size is {str(size)[:60]!r}; expected a height and a width of 1 to {_LARGEST} pixels, or one number for both"
+            f"size is {str(size)[:60]!r}; expected a height and a width of 1 to {_LARGEST} pixels, "
+            f"or one number for both"
         )
     return (both[0], both[1])
 

@@ -1,4 +1,4 @@
-"""Archives read only as far as is expected of them: a small file may claim, or unpack to, more than there is room for."""
+"""Archives read only as far as is expected: a small file may claim, or unpack to, more than there is room for."""
 
 import gzip
 import io

@@ -193,9 +193,8 @@ def decode(payload: bytes) -> Survey:
 
 def _text(payload: bytes) -> bytes:
     if payload.startswith(b"PK"):
-        with zipfile.ZipFile(io.BytesIO(payload)) as archive:
-            with archive.open("covtype.data.gz") as file:
-                payload = bounded(file, _MOST)
+        with zipfile.ZipFile(io.BytesIO(payload)) as archive, archive.open("covtype.data.gz") as file:
+            payload = bounded(file, _MOST)
     return gunzipped(payload, most=_MOST) if payload.startswith(b"\x1f\x8b") else payload
 
 

@@ -279,8 +279,8 @@ def _enter(run: _Run, folder: Path, facts: dict[str, Any], *, resume: bool) -> N
     for name, value in facts.items():
         if before.get(name) != value:
             raise FileFormatError(
-                f"the training in {folder} cannot be resumed: {name} was {str(before.get(name))[:80]} and is {value!r}; "
-                f"expected no difference: undo it or choose a new folder"
+                f"the training in {folder} cannot be resumed: {name} was {str(before.get(name))[:80]} and is "
+                f"{value!r}; expected no difference: undo it or choose a new folder"
             )
     run.restore(saved)
 
