@@ -105,3 +105,29 @@ def test_a_folder_that_cannot_be_written_is_one_sentence_before_any_query(tmp_pa
     with pytest.raises(MetricOptError, match="cannot be written"):
         optimised(run_dir=tmp_path / "file" / "run", ledger=ledger)
     assert ledger.used == 0
+
+
+def shares(y_true, labels):
+    return float((y_true == labels).mean())
+
+
+def test_another_function_of_the_same_name_is_not_resumed(tmp_path):
+    def optimised_by(function, **settings):
+        metric = mo.Metric(function, on="labels", goal="max", name="mine")
+        torch.manual_seed(0)
+        return mo.optimize(
+            nn.Linear(3, 1),
+            loss=cross_entropy,
+            metric=metric,
+            train=(X[:300], Y[:300]),
+            val=(X[300:], Y[300:]),
+            queries=12,
+            recipe=mo.Recipe(start_steps=5, candidates=20),
+            run_dir=tmp_path,
+            **settings,
+        )
+
+    optimised_by(shares)
+    optimised_by(shares, resume=True)
+    with pytest.raises(FileFormatError, match=r'metric.function was "shares \w{16}" and is "<lambda> \w{16}"'):
+        optimised_by(lambda y, p: float((y == p).mean()) * 0.9, resume=True)
