@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -15,12 +15,17 @@ from metricopt.adapters import AdaptedModel
 from metricopt.adapters.saved import adapter_facts, restored
 from metricopt.core.errors import FileFormatError, MetricOptError
 from metricopt.core.files import Saved, load, save
+from metricopt.core.reading import Read
 from metricopt.core.records import Outcome
+from metricopt.core.tree import Call, Tree, call
 from metricopt.data.dataset import Examples
 from metricopt.data.given import as_data
 from metricopt.metrics import Metric, as_metric
 from metricopt.run.events import Event
 from metricopt.run.ledger import Query, QueryLedger
+
+if TYPE_CHECKING:
+    from metricopt.report.history import History
 
 _VERSION = 2  # 1 lacked plain steps and constraint checks
 _OWN = "result."  # before the names of tensors that are not the adapter's
@@ -89,6 +94,21 @@ class Result:
         pair = torch.stack([torch.zeros_like(phi), phi])
         return Judge(self.model, given, seed=seed).compare(self.metric, pair, resamples=resamples)
 
+    @property
+    def history(self) -> "History":
+        """Every query in order: stage, value, the best so far, and which was kept."""
+        from metricopt.report import run_of
+        from metricopt.report.history import history
+
+        return history(run_of(self.events or _events(self)))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from metricopt.report import run_of
+        from metricopt.report.notebook import html_of
+
+        return html_of(run_of(self.events or _events(self)))
+
     def report(self, path: Path | str) -> Path:
         """Write one self-contained HTML page about the run; a result that was loaded has no phi of its queries."""
         # Imported here: most results are never drawn.
@@ -147,7 +167,9 @@ class Result:
         )
 
 
-def load_result(folder: Path | str, net: nn.Module, metric: Any, *, example: Any = None) -> Result:
+def load_result(
+    folder: Path | str, net: nn.Module, metric: Any, *, example: Tree = None, call: Call = call, read: Read = None
+) -> Result:
     """The result that `Result.save` saved, for the network and the metric it was found with.
 
     Args:
@@ -156,6 +178,8 @@ def load_result(folder: Path | str, net: nn.Module, metric: Any, *, example: Any
         metric: The metric; one of another name or goal is refused.
         example: The first two rows of the training inputs, as `optimize` takes them, for networks whose order of
             layers shows only when they run.
+        call: How the network is called, if it was said.
+        read: Which tensor of its output is meant, if it was said.
 
     Example:
         >>> import tempfile
@@ -177,7 +201,7 @@ def load_result(folder: Path | str, net: nn.Module, metric: Any, *, example: Any
     own = {name: tensor for name, tensor in saved.tensors.items() if name.startswith(_OWN)}
     rest = {name: tensor for name, tensor in saved.tensors.items() if name not in own}
     try:
-        model = restored(net, saved, rest, example=example)
+        model = restored(net, saved, rest, example=example, call=call, read=read)
         incumbents, plain = (_history(saved, own, name, model) for name in ("incumbents", "plain"))
         facts, proposal = saved.facts, own[f"{_OWN}proposal"]
         if proposal.shape != model.phi.shape or not incumbents:

@@ -46,7 +46,7 @@ def gunzipped(payload: bytes, *, most: int) -> bytes:
         return bounded(file, most)
 
 
-def bounded(file: IO[bytes], most: int) -> bytes:
+def bounded(file: IO[bytes] | gzip.GzipFile, most: int) -> bytes:
     """What a file holds, if that is at most so many bytes.
 
     Example:
