@@ -199,7 +199,7 @@ def test_a_task_finetunes_phi_with_it_while_the_metric_sees_plain_logits(populat
     assert values.shape == (population,) and bool((after < values).all())
     outputs = model.outputs(phi.detach(), data.inputs)
     wrong = (outputs.argmax(2) != data.targets).double().mean(1)
-    torch.testing.assert_close(task.observe(phi.detach()), wrong)
+    torch.testing.assert_close(task.costs(phi.detach()), wrong)
 
 
 def test_annealing_falls_to_its_least_value():

@@ -183,4 +183,4 @@ def test_what_a_run_has_asked_on_resamples_is_not_asked_again_within_it(tmp_path
         first = [oracle.doubt(points[0], other) for other in points[1:]]
         calls = len(asked)
         assert [oracle.doubt(points[0], other) for other in points[1:]] == first  # more than are remembered
-    assert len(asked) == calls == 7 * 24
+    assert len(asked) == calls == 7 * 24 == oracle.ledger.resamples == oracle.ledger.calls

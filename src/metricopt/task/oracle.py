@@ -46,6 +46,7 @@ class Oracle:
         self.keep = tuple(keep)
         self._margins: list[float] | None = None
         self._resamples: dict[bytes, Tensor] = {}
+        self._counted: set[str] = set()
 
     @property
     def dim(self) -> int:
@@ -154,7 +155,8 @@ class Oracle:
     def _resampled(self, phi: Tensor, resamples: int) -> Tensor | None:
         key = f"noise {hashlib.sha256(phi.numpy().tobytes()).hexdigest()[:16]} {resamples}"
         found = self.ledger.once(key, lambda: self.task.resampled_costs(phi, resamples))
-        if found is not None:
+        if found is not None and key not in self._counted:  # asked about again, the answers are recalled, not paid
+            self._counted.add(key)
             self.ledger.resamples += resamples
         return found
 
