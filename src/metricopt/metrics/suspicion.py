@@ -42,7 +42,7 @@ def constancy(metric: Metric, values: Sequence[float], outputs: Any, targets: An
         return ""
     return (
         f"metric {metric.name!r} gave {values[answered[0]]:g} for each of {different} different predictions, so "
-        f"nothing can be found with it: check that its function uses its second argument and that on={metric.on!r} is right"
+        f"nothing can be found with it: check that its function uses its second argument, and on={metric.on!r}"
     )
 
 
