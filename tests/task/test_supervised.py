@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from metricopt.adapters import FiLM, OutputAffine, adapt
-from metricopt.core.errors import BudgetError, MetricFailureWarning
+from metricopt.core.errors import BudgetError, MetricFailureWarning, MetricOptWarning
 from metricopt.data.dataset import Examples
 from metricopt.metrics import Metric, aucpr_macro, g_mean, macro_f1, mcr, worst_group_accuracy
 from metricopt.run.ledger import QueryLedger
@@ -129,7 +129,7 @@ def broken(*_):
     raise ZeroDivisionError("no positives")
 
 
-@pytest.mark.parametrize("failure", [broken, lambda: math.nan, lambda: 7.0], ids=["raises", "nan", "out of bounds"])
+@pytest.mark.parametrize("failure", [broken, lambda: math.nan, lambda: -7.0], ids=["raises", "nan", "too good"])
 def test_a_failing_metric_is_warned_about_counts_and_gives_nan_for_its_member_only(failure):
     task = make(sometimes_failing(failure))
     oracle = Oracle(task)
@@ -140,6 +140,14 @@ def test_a_failing_metric_is_warned_about_counts_and_gives_nan_for_its_member_on
     assert costs.isnan().tolist() == [False, True, False]
     torch.testing.assert_close(costs[[0, 2]], expected[[0, 2]])
     assert (oracle.ledger.used, oracle.ledger.failures) == (3, 1)
+
+
+def test_a_value_worse_than_the_bounds_is_the_worst_cost_and_no_failure():
+    task = make(sometimes_failing(lambda: 7.0))
+    oracle = Oracle(task)
+    with pytest.warns(MetricOptWarning, match="gave 7, outside its bounds.*counts as the worst"):
+        costs = oracle.observe(population(task, size=3))
+    assert float(costs[1]) == 1.0 and oracle.ledger.failures == 0
 
 
 def test_a_member_that_diverged_is_nan_and_the_others_are_answered():
