@@ -32,7 +32,8 @@ def main() -> dict[str, float]:
     task = mo.SupervisedTask(model, loss=cross_entropy, metric=metric, train=train, search=search)
 
     stages = mo.Stages(rounds=3)  # with fewer, one seed in six of this small problem ended below the original
-    learnt = mo.learn_value_function(task, queries=300, stages=stages)  # stage 1: the metric is queried here only
+    oracle = mo.Oracle(task)  # asks the metric, and counts
+    learnt = mo.learn_value_function(oracle, queries=300, stages=stages)  # stage 1: the metric is queried here only
     print(f"value function: {learnt.health}")
     finetuned = mo.finetune(task, learnt.value, stages=stages).phi  # stage 2: led by the value function
 
@@ -49,7 +50,7 @@ def main() -> dict[str, float]:
     values = {name: metric.value(task.outputs(p[None], test.inputs)[0], test.targets) for name, p in points.items()}
     for name, value in values.items():
         print(f"F1 on test data, {name}: {value:.4f}")
-    print(f"{task.ledger.used} metric queries")
+    print(f"{oracle.ledger.used} metric queries")
     return values
 
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from metricopt.run.ledger import QueryLedger
     from metricopt.search import Recipe
     from metricopt.task.base import Task
+    from metricopt.task.oracle import Oracle
     from metricopt.task.supervised import SupervisedTask
 
 __version__ = "0.2.0.dev0"
@@ -62,6 +63,7 @@ _HOMES = {
     "metricopt.run.ledger": ("QueryLedger",),
     "metricopt.search": ("Recipe",),
     "metricopt.task.base": ("Task",),
+    "metricopt.task.oracle": ("Oracle",),
     "metricopt.task.supervised": ("SupervisedTask",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
@@ -80,6 +82,7 @@ __all__ = [
     "LastLayer",
     "Metric",
     "MetricGuided",
+    "Oracle",
     "OutputAffine",
     "QueryLedger",
     "Recipe",

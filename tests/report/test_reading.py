@@ -151,3 +151,16 @@ def test_a_log_with_flipped_bytes_gives_a_page_or_one_sentence(folder, data):
         if isinstance(event, dict) and isinstance(event.get("event"), str):
             events.append(event)
     assert page(run_of(events)).endswith("</html>\n")
+
+
+def test_whole_numbers_that_no_float_holds_are_left_out_of_the_page():
+    huge = 10**400
+    accepted = {
+        "event": "accepted",
+        "before": 0.5,
+        "after": huge,
+        "interval": [huge, -huge],
+        "changes": {"won": [huge]},
+    }
+    events = [query(0, 0.5, value=huge), accepted, {"event": "result", "seconds": huge, "confidence": huge}]
+    assert str(huge)[:50] not in page(run_of(events))

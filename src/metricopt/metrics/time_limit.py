@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-MOST_HANGING = 32
+MOST_HANGING = 64
 """Calls that were given up and go on nevertheless; as long as there are so many, no further one is made."""
 
 _hanging: set[threading.Thread] = set()  # of this process: a thread cannot be ended, only be waited for

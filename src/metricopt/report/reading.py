@@ -59,6 +59,7 @@ def run_of(events: Sequence[Event], *, notes: Sequence[str] = ()) -> Run:
         >>> run_of([start, {"event": "query", "index": 0, "stage": "start", "cost": 0.4}]).best.tolist()
         [0.6]
     """
+    events = [_drawable(event) for event in events]
     queries = _queries(events)
     order = {index: place for place, index in enumerate(queries)}
     start, result = _last(events, "start"), _last(events, "result")
@@ -105,6 +106,15 @@ def _parsed(content: bytes) -> tuple[list[Event], int]:
         else:
             damaged += 1
     return events, damaged
+
+
+def _drawable(value: Any) -> Any:
+    """The same data without whole numbers that no float can hold: figures and tables would break on them."""
+    if isinstance(value, dict):
+        return {key: _drawable(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_drawable(each) for each in value]
+    return None if isinstance(value, int) and abs(value) > 2**63 else value
 
 
 def _queries(events: Sequence[Event]) -> dict[int, Event]:

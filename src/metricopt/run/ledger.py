@@ -214,4 +214,5 @@ def _query(event: Event) -> Query:
         violation, failure = float(event.get("violation", 0.0)), str(event.get("failure", ""))
         return Query(str(event["stage"]), cost, value, failure, kept, violation)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise FileFormatError(f"a query of the event log is damaged ({error!r}); expected stage and cost") from error
+        why = f"{error!r:.200}"
+        raise FileFormatError(f"a query of the event log is damaged ({why}); expected stage and cost") from error

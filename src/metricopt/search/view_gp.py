@@ -21,6 +21,8 @@ _NOISE_RATIOS = (1e-4, 1e-3, 1e-2, 1e-1)
 # Samples are drawn at hundreds of points that differ by a few predictions.
 _JITTER = 1e-5
 
+_LARGE = 100.0  # of features, from where single precision is too coarse for their distances
+
 
 @dataclass(frozen=True)
 class ViewGP:
@@ -125,6 +127,9 @@ def squared_distances(a: Tensor, b: Tensor) -> Tensor:
     # first: points far from the origin but near each other would lose their distance to rounding.
     centre = b.mean(0)
     a, b = a - centre, b - centre
+    if float(b.abs().amax()) > _LARGE:
+        # Far apart from each other, too: in single precision the small distances would be lost beside the large ones.
+        a, b = a.double(), b.double()
     squares = a.square().sum(1)[:, None] + b.square().sum(1)
     return (squares - 2 * (a @ b.T)).clamp_min(0).double()
 

@@ -90,14 +90,23 @@ def _check_answers(archive: Archive) -> None:
 
 def _spend(archive: Archive, arms: list[Arm], *, least: float) -> None:
     """Give each arm queries in proportion to its recent gain a query, but never less than a share of the best's."""
-    rates, spent = [0.0] * len(arms), [0] * len(arms)
+    rates = [0.0] * len(arms)
+    spent = [0] * len(arms)
+    idle: set[int] = set()
     while archive.left > 0:
         floor = least * max(rates) or 1.0
-        open_arms = [arm for arm in range(len(arms)) if not arms[arm].spent]
+        open_arms = [arm for arm in range(len(arms)) if not arms[arm].spent and arm not in idle]
+        if not open_arms:
+            return
         pick = min(open_arms, key=lambda arm: spent[arm] / max(rates[arm], floor))
         level, made = arms[pick].level(archive), len(archive.costs)
         arms[pick].pull(archive)
         queries = len(archive.costs) - made
+        if queries == 0:
+            # It found nothing that looks new, and would find nothing again: the others go on, or the search ends here.
+            idle.add(pick)
+            continue
+        idle.clear()
         keep = 0.9**queries
         rates[pick] = keep * rates[pick] + (1 - keep) * (level - arms[pick].level(archive)) / max(1, queries)
         spent = [0.95**queries * before for before in spent]  # what was long ago is forgotten

@@ -9,7 +9,7 @@ import zipfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
+from typing import Protocol
 
 import numpy as np
 
@@ -19,6 +19,14 @@ DAMAGE = (
     *(struct.error, tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError),
 )
 """What the readers of the standard library and of NumPy raise about files that are not what they should be."""
+
+
+class SupportsRead(Protocol):
+    """A file open for reading, of whatever archive."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most so many bytes."""
+        ...
 
 
 def npz_arrays(path: Path, names: Sequence[str], *, most: int) -> list[np.ndarray]:
@@ -46,7 +54,11 @@ def gunzipped(payload: bytes, *, most: int) -> bytes:
         return bounded(file, most)
 
 
+<<<<<<< HEAD
 def bounded(file: IO[bytes] | gzip.GzipFile, most: int) -> bytes:
+=======
+def bounded(file: SupportsRead, most: int) -> bytes:
+>>>>>>> h/outside
     """What a file holds, if that is at most so many bytes.
 
     Example:

@@ -279,7 +279,7 @@ def _enter(run: _Run, folder: Path, facts: dict[str, Any], *, resume: bool) -> N
     for name, value in facts.items():
         if before.get(name) != value:
             raise FileFormatError(
-                f"the training in {folder} cannot be resumed: {name} was {str(before.get(name))[:80]} and is "
+                f"the training in {folder} cannot be resumed: {name} was {before.get(name)!r:.80} and is "
                 f"{value!r}; expected no difference: undo it or choose a new folder"
             )
     run.restore(saved)
