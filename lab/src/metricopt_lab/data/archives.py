@@ -54,11 +54,7 @@ def gunzipped(payload: bytes, *, most: int) -> bytes:
         return bounded(file, most)
 
 
-<<<<<<< HEAD
-def bounded(file: IO[bytes] | gzip.GzipFile, most: int) -> bytes:
-=======
 def bounded(file: SupportsRead, most: int) -> bytes:
->>>>>>> h/outside
     """What a file holds, if that is at most so many bytes.
 
     Example:
