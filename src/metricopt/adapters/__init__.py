@@ -3,9 +3,6 @@
 Every module of this package is imported, so that a new adapter is one new file with one decorator.
 """
 
-import importlib
-import pkgutil
-
 from metricopt.adapters.biases import Biases
 from metricopt.adapters.conditional_norm import ConditionalNorm
 from metricopt.adapters.dynamic_bias import DynamicBias
@@ -14,6 +11,7 @@ from metricopt.adapters.last_layer import LastLayer
 from metricopt.adapters.model import AdaptedModel, adapt, merge, remove
 from metricopt.adapters.output_affine import OutputAffine
 from metricopt.adapters.spec import ADAPTERS, Adapter, SingleAdapter, Sum, adapter_from
+from metricopt.core.registry import import_all
 
 __all__ = [
     "ADAPTERS",
@@ -33,5 +31,4 @@ __all__ = [
     "remove",
 ]
 
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
+import_all(__name__)

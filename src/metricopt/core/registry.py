@@ -1,6 +1,8 @@
 """Named components: one decorator registers them, one sentence helps when a name is wrong."""
 
 import difflib
+import importlib
+import pkgutil
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, TypeVar
 
@@ -61,6 +63,16 @@ class Registry(Generic[Component]):
         near = difflib.get_close_matches(name, self._components, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(self._components) or 'none'}"
         return f"there is no {self.kind} named {name!r}; {hint}"
+
+
+def import_all(package: str) -> None:
+    """Import every module of a package, so that what is registered in a new file is found without being listed.
+
+    Example:
+        >>> import_all("metricopt.losses")
+    """
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
+        importlib.import_module(f"{package}.{module.name}")
 
 
 def one_of(found: str, choices: Sequence[str], *, what: str) -> None:

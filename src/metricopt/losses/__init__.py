@@ -1,5 +1,6 @@
 """Surrogate losses: differentiable stand-ins for metrics, safe under `torch.func.vmap` and `grad`."""
 
+from metricopt.core.registry import import_all
 from metricopt.losses.aucpr import AUCPRLoss, aucpr
 from metricopt.losses.cross_entropy import class_balanced, cost_sensitive_f, cross_entropy
 from metricopt.losses.large_margin_softmax import LargeMarginSoftmax, annealed, large_margin_softmax, margin_cosine
@@ -31,3 +32,6 @@ __all__ = [
     "pairwise_aucroc",
     "raw_logits",
 ]
+
+# A new file with one decorator is found by itself.
+import_all(__name__)

@@ -1,5 +1,6 @@
 """Black-box metrics: any function of truth and prediction, and a registry of named ones with batched forms."""
 
+from metricopt.core.registry import import_all
 from metricopt.metrics.classification import (
     accuracy,
     balanced_error,
@@ -54,3 +55,6 @@ __all__ = [
     "worst_class_recall",
     "worst_group_accuracy",
 ]
+
+# A new file with one decorator is found by itself.
+import_all(__name__)
