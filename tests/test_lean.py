@@ -11,13 +11,14 @@ HIDDEN = ("metricopt_lab", "sklearn", "matplotlib", "PIL", "cma", "torchmetrics"
 
 CODE = f"""
 import sys
+from importlib.machinery import PathFinder
 
-class Hidden:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in {HIDDEN!r}:
-            raise ModuleNotFoundError(name)
+class Lean:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        return None if name.split(".")[0] in {HIDDEN!r} else PathFinder.find_spec(name, path, target)
 
-sys.meta_path.insert(0, Hidden())
+sys.meta_path = [finder for finder in sys.meta_path if finder is not PathFinder] + [Lean]
 import torch
 import metricopt as mo
 
