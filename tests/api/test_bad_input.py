@@ -83,7 +83,7 @@ METRICS = {
         lambda: optimised(metric=f1_score),
         MetricError,
         "metric 'f1_score' was given without 'on', which is never guessed: write Metric(..., on='labels', goal='max') "
-        "with on one of labels, scores, logits, embeddings, outputs, model",
+        "with on one of labels, scores, values, logits, embeddings, outputs, model",
     ),
     "another goal": (
         lambda: optimised(metric=mo.Metric(f1_score, on="labels", goal="up")),
@@ -94,7 +94,8 @@ METRICS = {
         lambda: optimised(metric=of_labels(lambda *_: 7.0)),
         MetricError,
         AT_ZERO
-        + "metric 'mine' gave 7, outside its bounds (0, 1): state its true range with Metric(..., bounds=(low, high))",
+        + "metric 'mine' gave 7, outside its bounds (0, 1): state its true range with Metric(..., bounds=(low, high)), "
+        "or bounds=None if it has none",
     ),
     "NaN": (
         lambda: optimised(metric=of_labels(lambda *_: math.nan)),

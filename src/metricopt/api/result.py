@@ -163,7 +163,7 @@ class Result:
         return (
             f"{self.metric.name} ({self.metric.goal}): {held.before:.4f} -> {held.after:.4f} on {held.examples} "
             f"held-out examples, gain {low:+.4f} .. {high:+.4f} ({held.level:.0%} interval), {verdict}; "
-            f"{self.ledger.used} metric queries, {self.seconds:.1f} s{early}"
+            f"{self.ledger.used} metric queries, {self.ledger.calls} calls in all, {self.seconds:.1f} s{early}"
         )
 
 

@@ -15,6 +15,7 @@ from metricopt.search.threshold_arm import ThresholdArm
 from metricopt.search.value_arm import ValueArm
 from metricopt.task.oracle import Oracle
 
+_PATIENCE = 100  # pulls without a query after which an arm has nothing more to ask
 # One look at each output, or a line search along a single one, but at most this share of all queries.
 _FIRST_QUERIES, _FIRST_LOOK = 16, 0.3
 
@@ -92,21 +93,17 @@ def _spend(archive: Archive, arms: list[Arm], *, least: float) -> None:
     """Give each arm queries in proportion to its recent gain a query, but never less than a share of the best's."""
     rates = [0.0] * len(arms)
     spent = [0] * len(arms)
-    idle: set[int] = set()
+    idle = [0] * len(arms)  # pulls in a row that found nothing new to ask
     while archive.left > 0:
         floor = least * max(rates) or 1.0
-        open_arms = [arm for arm in range(len(arms)) if not arms[arm].spent and arm not in idle]
+        open_arms = [arm for arm in range(len(arms)) if not arms[arm].spent and idle[arm] < _PATIENCE]
         if not open_arms:
             return
         pick = min(open_arms, key=lambda arm: spent[arm] / max(rates[arm], floor))
         level, made = arms[pick].level(archive), len(archive.costs)
         arms[pick].pull(archive)
         queries = len(archive.costs) - made
-        if queries == 0:
-            # It found nothing that looks new, and would find nothing again: the others go on, or the search ends here.
-            idle.add(pick)
-            continue
-        idle.clear()
+        idle = [0] * len(arms) if queries else [count + (arm == pick) for arm, count in enumerate(idle)]
         keep = 0.9**queries
         rates[pick] = keep * rates[pick] + (1 - keep) * (level - arms[pick].level(archive)) / max(1, queries)
         spent = [0.95**queries * before for before in spent]  # what was long ago is forgotten
