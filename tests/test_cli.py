@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 import metricopt as mo
-from metricopt.cli import main
+from metricopt.cli.app import main
 from metricopt.cli.listing import KINDS
 from metricopt.core.errors import DataError, UnknownNameError
 from metricopt_lab.cells import EXPERIMENTS, Record, ScaledCell, ScaledExperiment
@@ -47,7 +47,7 @@ def exit_code(*arguments: str) -> int:
 
 def test_help_comes_without_torch_which_takes_seconds_to_import():
     code = (
-        "import sys\nfrom metricopt.cli import main\ntry:\n    main(['--help'])\n"
+        "import sys\nfrom metricopt.cli.app import main\ntry:\n    main(['--help'])\n"
         "except SystemExit:\n    print('torch' in sys.modules)"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

@@ -43,8 +43,8 @@ def test_losses_directions_outputs_and_costs_are_the_same_with_and_without_cache
     phi = numbers(5, cached.dim, seed=5)
     torch.testing.assert_close(losses(cached), losses(plain))
     assert cached.cache.holds(DATA) and not plain.cache.holds(DATA)
-    torch.testing.assert_close(cached.directions(phi[0]), plain.directions(phi[0]))
-    torch.testing.assert_close(cached.shown(phi, rows=7), plain.shown(phi, rows=7))
+    torch.testing.assert_close(cached.probe().directions(phi[0]), plain.probe().directions(phi[0]))
+    torch.testing.assert_close(cached.probe().shown(phi, rows=7), plain.probe().shown(phi, rows=7))
     torch.testing.assert_close(cached.search_outputs(phi), plain.search_outputs(phi))
     torch.testing.assert_close(cached.costs(phi), plain.costs(phi))
 
@@ -52,7 +52,7 @@ def test_losses_directions_outputs_and_costs_are_the_same_with_and_without_cache
 def test_starts_that_mix_training_and_search_rows_are_the_same_with_and_without_cache():
     found = []
     for some in (task(labels_visible=True), task(labels_visible=True, cache=0)):
-        count, batches = some.start_batches(torch.Generator().manual_seed(0))
+        count, batches = some.probe().start_batches(torch.Generator().manual_seed(0))
         phi = numbers(count, some.dim, seed=5)
         found.append(torch.stack([some.loss(phi, next(batches)) for _ in range(6)]))
     torch.testing.assert_close(*found)

@@ -147,8 +147,26 @@ class Several(nn.Module):
         return self.layer(x), x
 
 
-def test_a_network_that_returns_several_things_is_refused():
-    with pytest.raises(AdapterError, match="gave a tuple"):
+class Boxes(Several):
+    def forward(self, x):
+        return [{"boxes": self.layer(row), "scores": row} for row in x]
+
+
+def test_of_several_outputs_the_first_is_modulated_and_the_others_pass_through():
+    model = adapt(Several(), OutputAffine(), example=torch.ones(5, 2))
+    plain, same = model.net(torch.ones(5, 2))
+    with torch.no_grad():
+        model.phi[3:] = torch.tensor([1.0, 2.0, 3.0])
+        shifted, other = model(torch.ones(5, 2))
+    torch.testing.assert_close(shifted, plain + torch.tensor([1.0, 2.0, 3.0]))
+    assert torch.equal(other, same)
+
+
+def test_outputs_without_a_tensor_that_could_be_modulated_are_refused():
+    with pytest.raises(
+        AdapterError,
+        match=r"gave \(float32 \(5, 3\), float32 \(5, 2\)\), in which no tensor is recognised; expected one",
+    ):
         adapt(Several(), OutputAffine())(torch.ones(5, 2))
-    with pytest.raises(AdapterError, match="output of the example: tuple"):
-        adapt(Several(), OutputAffine(), example=torch.ones(5, 2))
+    with pytest.raises(AdapterError, match=r"output of the example: .*list"):
+        adapt(Boxes(), OutputAffine(), example=torch.ones(5, 2))

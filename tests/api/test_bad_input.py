@@ -27,7 +27,6 @@ from metricopt.losses import cross_entropy
 DRAW = torch.Generator().manual_seed(0)
 X = torch.randn(400, 4, generator=DRAW)
 Y = (X[:, 0] + 0.3 * torch.randn(400, generator=DRAW) > 0.5).long()
-NEGATIVE = (Y == 0).nonzero().flatten()
 BROKEN = X.clone()
 BROKEN[[3, 160, 170], 1] = torch.tensor([math.nan, math.inf, math.nan])
 
@@ -66,11 +65,12 @@ def each_row(outputs, targets):
     return nn.functional.binary_cross_entropy_with_logits(outputs.squeeze(-1), targets.float(), reduction="none")
 
 
-APART = "pass different rows (metricopt_lab.data.split gives disjoint sets)"
+APART = "pass different rows (torch.utils.data.random_split gives disjoint sets)"
 AT_ZERO = "the metric failed at phi = 0, the original model, 2 times of 2; expected a number: "
-STRATIFY = "expected every class: split with stratification or use more rows"
 KINDS = "Linear, Conv1d, Conv2d, Conv3d, BatchNorm1d, BatchNorm2d, BatchNorm3d, SyncBatchNorm, LayerNorm, GroupNorm"
-PAIRS = "expected (inputs, targets), (inputs, targets, groups), a torch Dataset or a DataLoader"
+PAIRS = (
+    "expected (inputs, targets), (inputs, targets, groups), a mapping with 'labels', a torch Dataset or a DataLoader"
+)
 
 METRICS = {
     "no goal": (
@@ -83,7 +83,7 @@ METRICS = {
         lambda: optimised(metric=f1_score),
         MetricError,
         "metric 'f1_score' was given without 'on', which is never guessed: write Metric(..., on='labels', goal='max') "
-        "with on one of labels, scores, logits, embeddings, model",
+        "with on one of labels, scores, logits, embeddings, outputs, model",
     ),
     "another goal": (
         lambda: optimised(metric=mo.Metric(f1_score, on="labels", goal="up")),
@@ -129,18 +129,17 @@ DATA = {
     "targets too short": (
         lambda: optimised(train=(X[:150], Y[:149])),
         DataError,
-        "train: targets have shape (149,) for 150 inputs; expected one row an input",
+        "train: targets are int64 (149,) for 150 inputs; expected one row an input",
     ),
     "one target": (
         lambda: optimised(val=(X[150:], torch.tensor(1))),
         DataError,
-        "val: targets have shape () for 250 inputs; expected one row an input",
+        "val: targets are int64 () for 250 inputs; expected one row an input",
     ),
     "targets of another shape": (
         lambda: optimised(val=(X[150:], Y[150:, None])),
         DataError,
-        "targets of val have shape (250, 1) and type torch.int64, those of train (150,) and torch.int64; expected rows "
-        "of one kind: encode both alike",
+        "targets of val are int64 (250, 1), those of train int64 (150,); expected rows of one kind: encode both alike",
     ),
     "more targets than outputs": (
         lambda: optimised(train=(X[:150], Y[:150, None].repeat(1, 3)), val=(X[150:], Y[150:, None].repeat(1, 3))),
@@ -151,24 +150,15 @@ DATA = {
     "other inputs": (
         lambda: optimised(val=(X[150:, :3], Y[150:])),
         DataError,
-        "inputs of val have shape (250, 3) and type torch.float32, those of train (150, 4) and torch.float32; expected "
-        "rows of one kind: encode both alike",
+        "inputs of val are float32 (250, 3), those of train float32 (150, 4); expected rows of one kind: encode both "
+        "alike",
     ),
     "inputs the net does not take": (
         lambda: optimised(train=(X[:150, :3], Y[:150]), val=(X[150:, :3], Y[150:])),
         AdapterError,
-        "the network raised RuntimeError on inputs (2, 3) torch.float32 on cpu: mat1 and mat2 shapes cannot be "
-        "multiplied (2x3 and 4x8); expected an output: pass inputs of the kind it was trained on",
-    ),
-    "a class missing from val": (
-        lambda: optimised(val=(X[NEGATIVE[-100:]], Y[NEGATIVE[-100:]])),
-        DataError,
-        f"class 1 of the training data is missing from val (100 rows); {STRATIFY}",
-    ),
-    "a class missing from holdout": (
-        lambda: optimised(val=rows(150, 300), holdout=(X[NEGATIVE[-40:]], Y[NEGATIVE[-40:]])),
-        DataError,
-        f"class 1 of the training data is missing from holdout (40 rows); {STRATIFY}",
+        "the network raised RuntimeError on inputs float32 (2, 3): mat1 and mat2 shapes cannot be multiplied "
+        "(2x3 and 4x8); expected an output: pass inputs of the kind it was trained on, or say by call= how it is "
+        "called with them",
     ),
     "val is train": (
         lambda: optimised(val=rows(0, 150)),
@@ -184,13 +174,12 @@ DATA = {
         lambda: optimised(val=(X[40:120].clone(), Y[40:120].clone())),
         DataError,
         "80 of 80 rows of 'val' are also in 'train'; expected about 0, as rows repeat within 'train': pass rows that "
-        "'train' does not hold (metricopt_lab.data.split gives disjoint sets)",
+        "'train' does not hold (torch.utils.data.random_split gives disjoint sets)",
     ),
     "val is train in another form": (
         lambda: optimised(val=TensorDataset(*rows(0, 150))),
         DataError,
-        "150 of 150 rows of 'val' are also in 'train'; expected about 0, as rows repeat within 'train': pass rows that "
-        "'train' does not hold (metricopt_lab.data.split gives disjoint sets)",
+        f"'val' and 'train' are the same rows in memory; expected sets without a common row: {APART}",
     ),
     "holdout is val": (
         lambda: optimised(holdout=rows(150)),
@@ -307,7 +296,7 @@ MODELS = {
     "a loss that does not fit": (
         lambda: optimised(loss=nn.functional.cross_entropy),
         DataError,
-        "the loss raised IndexError for outputs (150, 1) and targets (150,) of torch.int64: Target 1 is out of bounds."
+        "the loss raised IndexError for outputs float32 (150, 1) and targets int64 (150,): Target 1 is out of bounds."
         "; expected one number: pass targets or a loss that fit",
     ),
     "a loss of NaN": (
@@ -341,7 +330,7 @@ PLANS = {
         "queries is 2.5; expected a whole number, at least 1: grant the search some",
     ),
     "too few queries for the paper": (
-        lambda: optimised(preset="paper", queries=5),
+        lambda: optimised(preset="paper", recipe=None, queries=5),
         BudgetError,
         "the paper preset was given 5 metric queries; expected at least 14, for 4 trajectories of 3 observations and 2 "
         "at the end: grant more, or use the default preset",
@@ -360,6 +349,17 @@ PLANS = {
         lambda: optimised(recipe="default"),
         TypeError,
         "recipe is 'default'; expected a Recipe: pass metricopt.Recipe(...) with what shall differ",
+    ),
+    "a recipe beside the paper's": (
+        lambda: optimised(preset="paper"),
+        TypeError,
+        "a recipe was given with preset='paper', which has settings of its own; expected one of the two: leave out "
+        "either",
+    ),
+    "a ledger with too little room": (
+        lambda: optimised(ledger=mo.QueryLedger(budget=7)),
+        BudgetError,
+        "the ledger grants 7 more metric queries, but queries is 20; expected as many: grant more, or ask for fewer",
     ),
     "an impossible recipe": (
         lambda: optimised(recipe=mo.Recipe(batch=0)),

@@ -56,7 +56,7 @@ def optimised(net=None, *, metric="f1", queries=40, targets=Y, **settings):
         train=(X[:300], targets[:300]),
         val=(X[300:], targets[300:]),
         queries=queries,
-        recipe=settings.pop("recipe", FAST),
+        recipe=settings.pop("recipe", None if settings.get("preset") == "paper" else FAST),
         **settings,
     )
 
@@ -151,9 +151,10 @@ def test_the_metric_is_never_asked_more_often_than_granted_and_every_call_is_cou
     counted = Counted()
     result = optimised(metric=mo.Metric(counted, on="labels", goal="max"), queries=queries)
     assert result.ledger.used == len(result.ledger.queries) == queries
-    assert len(counted.rows) == result.ledger.used + result.ledger.resamples
+    assert len(counted.rows) == result.ledger.calls
+    assert result.ledger.calls == result.ledger.used + result.ledger.resamples + result.ledger.decisions
     # 360 rows are searched on, 240 held out. Acceptance: two models on all held-out rows and on 500 resamples.
-    assert counted.rows.count(240) == 2 * 501
+    assert counted.rows.count(240) == result.ledger.decisions == 2 * 501
     assert counted.rows.count(360) == len(counted.rows) - 2 * 501
 
 
@@ -162,14 +163,16 @@ def test_the_papers_preset_keeps_to_its_queries_too():
     counted = Counted()
     result = optimised(metric=mo.Metric(counted, on="labels", goal="max"), preset="paper", queries=20)
     assert result.ledger.used == 6 * 3 + 2  # six trajectories of three observations, and both ends of the last path
-    assert len(counted.rows) == result.ledger.used + result.ledger.resamples
+    assert len(counted.rows) == result.ledger.calls
 
 
 def test_a_costly_metric_is_asked_no_more_than_the_queries_and_the_acceptance():
     counted = Counted()
     result = optimised(metric=mo.Metric(counted, on="labels", goal="max", costly=True), queries=12)
     assert counted.rows.count(360) == result.ledger.used == 12
-    assert counted.rows.count(240) == result.ledger.resamples == 3 * 51  # original, shift and search's best
+    # All held-out rows, and all but one fold of 30, of 8, of the original, of the shift and of the search's best.
+    assert (counted.rows.count(240), counted.rows.count(210)) == (3, 3 * 8)
+    assert result.ledger.decisions == 3 * 9 and len(counted.rows) == result.ledger.calls == 12 + 27
 
 
 @pytest.mark.parametrize(("shift", "scale", "plainer"), [(-0.5, 0.6, True), (-0.2, 0.0, False)])
@@ -187,7 +190,7 @@ def test_what_was_found_beyond_a_shift_is_kept_only_if_it_beats_the_shift_on_hel
     assert result.accepted and result.plainer == plainer
     assert torch.equal(result.model.phi.detach(), plain if plainer else free)
     assert result.to_dict()["plainer"] == plainer == ("the search's best was not surely better" in str(result))
-    assert result.ledger.resamples == 3 * 501  # the original, the threshold and the search's best, on the same rows
+    assert result.ledger.decisions == 3 * 501  # the original, the threshold and the search's best, on the same rows
     assert torch.equal(result.outcome.phi, free)
 
 

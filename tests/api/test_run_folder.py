@@ -16,7 +16,7 @@ X = torch.randn(700, 3, generator=DRAW)
 Y = (X[:, 0] + 0.5 * torch.randn(700, generator=DRAW) > 0.8).long()
 
 
-def optimised(*, net_seed=0, data=X, queries=90, **settings):
+def optimised(*, net_seed=0, data=X, queries=90, preset="default", **settings):
     torch.manual_seed(net_seed)
     net = nn.Sequential(nn.Linear(3, 6), nn.LayerNorm(6), nn.ReLU(), nn.Linear(6, 1))
     return mo.optimize(
@@ -26,7 +26,8 @@ def optimised(*, net_seed=0, data=X, queries=90, **settings):
         train=(data[:300], Y[:300]),
         val=(data[300:], Y[300:]),
         queries=queries,
-        recipe=mo.Recipe(start_steps=20, candidates=40),
+        preset=preset,
+        recipe=mo.Recipe(start_steps=20, candidates=40) if preset == "default" else None,
         **settings,
     )
 
@@ -104,3 +105,29 @@ def test_a_folder_that_cannot_be_written_is_one_sentence_before_any_query(tmp_pa
     with pytest.raises(MetricOptError, match="cannot be written"):
         optimised(run_dir=tmp_path / "file" / "run", ledger=ledger)
     assert ledger.used == 0
+
+
+def shares(y_true, labels):
+    return float((y_true == labels).mean())
+
+
+def test_another_function_of_the_same_name_is_not_resumed(tmp_path):
+    def optimised_by(function, **settings):
+        metric = mo.Metric(function, on="labels", goal="max", name="mine")
+        torch.manual_seed(0)
+        return mo.optimize(
+            nn.Linear(3, 1),
+            loss=cross_entropy,
+            metric=metric,
+            train=(X[:300], Y[:300]),
+            val=(X[300:], Y[300:]),
+            queries=12,
+            recipe=mo.Recipe(start_steps=5, candidates=20),
+            run_dir=tmp_path,
+            **settings,
+        )
+
+    optimised_by(shares)
+    optimised_by(shares, resume=True)
+    with pytest.raises(FileFormatError, match=r'metric.function was "shares \w{16}" and is "<lambda> \w{16}"'):
+        optimised_by(lambda y, p: float((y == p).mean()) * 0.9, resume=True)

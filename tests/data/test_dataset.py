@@ -62,21 +62,28 @@ def test_the_callers_array_is_read_even_if_it_may_not_be_written_and_is_not_shar
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
-        ((INPUTS, TARGETS[:5]), r"targets have shape \(5,\) for 6 inputs"),
-        ((INPUTS, TARGETS, GROUPS[:2]), r"groups have shape \(2,\) for 6 inputs"),
-        ((INPUTS, torch.tensor(1)), r"targets have shape \(\)"),
+        ((INPUTS, TARGETS[:5]), r"targets are int64 \(5,\) for 6 inputs"),
+        ((INPUTS, TARGETS, GROUPS[:2]), r"groups are int64 \(2,\) for 6 inputs"),
+        ((INPUTS, torch.tensor(1)), r"targets are int64 \(\) for 6 inputs"),
         ((1.0, 2.0), "inputs are the single number 1.0; expected one row an example"),
         ((INPUTS[:0], TARGETS[:0]), "there are no examples"),
-        ((["a", "b"], [0, 1]), "search holds a list that is no array"),
         (([[1.0], [1.0, 2.0]], [0, 1]), "search holds a list that is no array"),
         ("rows.csv", "search is a str; expected \\(inputs, targets\\)"),
         ((INPUTS,), "search is a tuple"),
-        (DataLoader([1.0, 2.0]), "search yields Tensor; expected pairs"),  # pyright: ignore[reportArgumentType]
+        (DataLoader([1.0, 2.0]), r"search yields float64 \(1,\); expected \(inputs, targets\)"),  # pyright: ignore[reportArgumentType]
     ],
 )
 def test_data_that_are_not_examples_are_refused_with_what_was_found(data, sentence):
     with pytest.raises(DataError, match=sentence):
         as_examples(data, name="search")
+
+
+def test_texts_and_tensors_of_different_shapes_are_lists_with_one_item_an_example():
+    texts = as_examples((["a", "bc", "d"], [0, 1, 2])).rows(torch.tensor([2, 0]))
+    assert texts.inputs == ["d", "a"] and texts.targets.tolist() == [2, 0]
+    images = [torch.zeros(3, 4, 5), torch.ones(3, 6, 2)]
+    found = as_examples((images, [0, 1])).rows(torch.tensor([1]))
+    assert len(found) == 1 and torch.equal(found.inputs[0], images[1])
 
 
 def batch(examples, *, sampling, size=3000, population=2, seed=0):
@@ -108,7 +115,7 @@ def test_balanced_batches_have_each_class_equally_often_and_plain_ones_as_often_
 
 def test_balanced_sampling_needs_one_class_an_example():
     examples = Examples(torch.zeros(4, 1), torch.ones(4, 3))
-    with pytest.raises(DataError, match=r"targets have shape \(4, 3\).*sampling='plain'"):
+    with pytest.raises(DataError, match=r"targets are float32 \(4, 3\).*sampling='plain'"):
         batch(examples, sampling="balanced")
 
 

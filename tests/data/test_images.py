@@ -106,9 +106,15 @@ def test_folders_without_classes_or_images_are_refused(tmp_path):
     (tmp_path / "cat").mkdir()
     with pytest.raises(DataError, match=r"has no image in its subfolders \(cat\)"):
         image_folder(tmp_path)
-    with pytest.raises(DataError, match="size is 0"):
+    with pytest.raises(DataError, match="size is '0'; expected a height and a width of 1 to 16384"):
         write(tmp_path / "cat" / "a.png", np.zeros((2, 2, 3)))
         image_folder(tmp_path, size=0)
+
+
+@pytest.mark.parametrize("size", ["8", 10**6, 10**400, (8,), (8, 8, 8), (8, "8"), 8.0, True, -1, (0, 8), [], {}])
+def test_a_size_that_is_none_is_one_sentence(pets, size):
+    with pytest.raises(DataError, match=r"size is '.*'; expected a height and a width"):
+        image_folder(pets[0], size=size)
 
 
 def test_without_pillow_one_sentence_says_what_to_install(pets, monkeypatch):

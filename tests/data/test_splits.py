@@ -3,7 +3,8 @@ import torch
 
 from metricopt.core.errors import DataError
 from metricopt.core.seeding import stream
-from metricopt.data.splits import described, three_sets
+from metricopt.data.dataset import Examples
+from metricopt.data.splits import facts_of, missing_classes, three_sets
 
 X = torch.randn(200, 3, generator=torch.Generator().manual_seed(0))
 Y = torch.arange(200) % 2
@@ -56,11 +57,24 @@ def test_hidden_truth_is_told_the_row_numbers():
 def test_a_fingerprint_tells_contents_apart():
     one, again = (three_sets(TRAIN, (X[80:], Y[80:]), None, seed=0) for _ in range(2))
     other = three_sets(TRAIN, (X[80:] + 1e-3, Y[80:]), None, seed=0)
-    assert described(one) == described(again)
-    assert described(one)["train"] == described(other)["train"] and described(one)["val"] != described(other)["val"]
+    assert facts_of(one) == facts_of(again)
+    assert facts_of(one)["train"] == facts_of(other)["train"] and facts_of(one)["val"] != facts_of(other)["val"]
 
 
 def test_a_holdout_may_be_small_if_it_is_given():
     assert len(three_sets(TRAIN, (X[80:95], Y[80:95]), (X[95:97], Y[95:97]), seed=0)["holdout"]) == 2
     with pytest.raises(DataError, match="val has 15 rows; expected at least 20"):
         three_sets(TRAIN, (X[80:95], Y[80:95]), None, seed=0)
+
+
+def test_classes_of_the_training_data_that_others_lack_are_told_and_no_error():
+    codes = torch.tensor([0, 3, 1, 3, 2, 0])
+    train = Examples(torch.zeros(6, 1), codes)
+    assert missing_classes(train, train.rows(torch.tensor([0, 2]))) == [2, 3]
+    assert missing_classes(train.rows(torch.tensor([0, 2])), train) == []
+    numbers = Examples(torch.zeros(6, 1), codes.float())
+    assert missing_classes(numbers, numbers.rows(torch.tensor([0]))) == []
+    many = Examples(torch.zeros(1001, 1), torch.arange(1001))
+    assert missing_classes(many, many.rows(torch.arange(5))) == []
+    one_class = three_sets(TRAIN, (X[80:], torch.zeros(120, dtype=torch.long)), None, seed=0)
+    assert missing_classes(one_class["train"], one_class["val"]) == [1]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import metricopt as mo
-from metricopt.adapters.device import host_outputs
+from metricopt.adapters.graph.cache import PrefixCache
 from metricopt.data.dataset import Examples
 from metricopt.losses import cross_entropy
 from metricopt.paper.guided import Estimator
@@ -104,10 +104,12 @@ def jumpy(device: str) -> Numbers:
 
 def stages(device: str) -> Numbers:
     """The paper's two stages, in groups and with a guided optimizer over a phi on the device."""
-    task = problem(device).task(queries=None)
+    oracle = problem(device).oracle(queries=None)
+    task = oracle.task
+    assert isinstance(task, SupervisedTask)
     settings = Stages(steps=6, observations=3, rounds=2, workers=2, training=Training(steps=20))
     assert task.forks == (device == "cpu")  # a CUDA device does not work in forked processes
-    learnt = learn_value_function(task, queries=30, stages=settings)
+    learnt = learn_value_function(oracle, queries=30, stages=settings)
     ends = [finetune(task, learnt.value, stages=settings, start=start).phi for start in (None, task.model.phi)]
     phi = task.model.phi
     estimators: tuple[Estimator, ...] = ("es", "exact")
@@ -131,9 +133,9 @@ def rivals(device: str) -> Numbers:
     found: Numbers = {}
     for name in ("post_shift", "snes"):
         toy = problem(device)
-        phi = BASELINES[name].run(toy.task(queries=12), queries=12, seed=0).phi
+        phi = BASELINES[name].run(toy.oracle(queries=12), queries=12, seed=0).phi
         found[name] = [*phi.tolist(), *toy.costs(phi[None], "test").tolist(), toy.standard_error(resamples=5)]
-    task = problem(device).task(queries=0, labels_visible=True)
+    task = problem(device).task(labels_visible=True)
     return {**found, "labels": loss_path(task, label_batches(task, 0), steps=10).flatten().tolist()}
 
 
@@ -166,7 +168,9 @@ def small_memory(device: str) -> Numbers:
     losses.sum().backward()
     assert phi.grad is not None and task.cache.bytes_in_memory == 0
     assert task.search_outputs(phi).device.type == "cpu"
-    outputs = host_outputs(model, phi, table(9000, 5)[0])  # more than go to a device at once
+    many = Examples(*table(9000, 5))
+    forward = PrefixCache(model, memory=0, probe=many.inputs[:16])
+    outputs = forward.all_outputs(phi.detach(), many, at_once=4096)  # more than go to a device at once
     return {
         "losses": losses.tolist(),
         "gradient": phi.grad.flatten().tolist(),

@@ -85,7 +85,7 @@ def test_the_same_network_in_float64_finds_what_it_finds_in_float32():
         losses = data.loss(phi, next(data.batches(1, torch.Generator().manual_seed(0))))
         (slope,) = torch.autograd.grad(losses.sum(), phi)
         assert losses.dtype == slope.dtype == torch.float32
-        ends.append(torch.cat([losses.detach(), slope[0], data.directions(torch.zeros(2))[0]]))
+        ends.append(torch.cat([losses.detach(), slope[0], data.probe().directions(torch.zeros(2))[0]]))
     torch.testing.assert_close(ends[0], ends[1])
 
 

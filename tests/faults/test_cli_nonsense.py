@@ -1,7 +1,7 @@
 import pytest
 import typer
 
-from metricopt.cli import app, main
+from metricopt.cli.app import app, main
 
 NUMBERS = ("many", "1.5", "", "0x10")
 FOLDERS = ("file", "file/inside")

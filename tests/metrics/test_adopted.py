@@ -7,11 +7,11 @@ import pytest
 import torch
 import torchmetrics
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import fbeta_score, get_scorer, make_scorer, mean_squared_error
+from sklearn.metrics import fbeta_score, get_scorer, get_scorer_names, make_scorer, mean_squared_error
 from torch import nn
 
 from metricopt.core.errors import MetricError
-from metricopt.metrics import Metric, as_metric
+from metricopt.metrics import METRICS, Metric, as_metric
 
 
 def fitted(classes):
@@ -49,13 +49,27 @@ def test_a_multi_class_scorer_gives_a_torch_model_what_it_gives_its_scikit_learn
 
 
 @pytest.mark.parametrize("name", ["neg_log_loss", "neg_brier_score"])
-def test_a_negated_scorer_works_once_its_bounds_are_stated(name):
+@pytest.mark.parametrize("stated", [{}, {"bounds": (-5.0, 0.0)}])
+def test_a_negated_scorer_needs_no_bounds_and_takes_them(name, stated):
     estimator, model, X, y = fitted(2)
-    inputs, targets = torch.tensor(X), torch.tensor(y)
-    metric = Metric(get_scorer(name), bounds=(-5.0, 0.0))
-    assert metric.value_of_model(model, inputs, targets) == pytest.approx(get_scorer(name)(estimator, X, y))
-    with pytest.raises(MetricError, match=r"outside its bounds.*bounds="):
-        Metric(get_scorer(name)).value_of_model(model, inputs, targets)
+    metric = Metric(get_scorer(name), **stated)
+    found = metric.value_of_model(model, torch.tensor(X), torch.tensor(y))
+    assert found == pytest.approx(get_scorer(name)(estimator, X, y)) and metric.unbounded == (not stated)
+
+
+@pytest.mark.filterwarnings("ignore:.*(ill-defined|meaningless)")
+@pytest.mark.parametrize("name", get_scorer_names())
+def test_every_name_of_a_scorer_is_the_name_of_a_metric(name):
+    rng = np.random.default_rng(0)
+    targets = torch.tensor(rng.integers(2, size=(60, 3) if "samples" in name else 60))
+    outputs = torch.tensor(rng.normal(size=targets.shape))
+    metric = as_metric(name)
+    if metric.on == "values":
+        targets, outputs = targets + 1.5, outputs.abs() + 0.1
+    value = metric.value(outputs, targets)
+    assert metric.goal == "max" and 0 <= metric.cost(value) <= 1
+    if name not in METRICS:
+        assert metric.name == name
 
 
 def test_a_scorer_of_several_labels_sees_each_column():
@@ -135,6 +149,46 @@ def test_what_torchmetrics_leaves_open_must_be_stated():
     outputs, targets = torch.tensor([1.0, 5.0]), torch.tensor([0.0, 2.0])
     assert metric.value(outputs, targets) == pytest.approx(mean_squared_error(targets, outputs))
     assert metric.goal == "min"
+
+
+@pytest.mark.parametrize("kind", ["F1Score", "AUROC", "Accuracy", "MatthewsCorrCoef"])
+@pytest.mark.parametrize("on", [None, "scores", "logits", "labels"])
+def test_a_torchmetrics_object_of_two_classes_gets_the_probability_of_class_1_of_two_logits(kind, on):
+    if kind == "AUROC" and on == "labels":
+        pytest.skip("a ranking needs scores")
+    generator = torch.Generator().manual_seed(0)
+    outputs, targets = torch.randn(80, 2, generator=generator), torch.randint(2, (80,), generator=generator)
+    function = getattr(torchmetrics, kind)(task="binary")
+    expected = float(function(outputs.double().softmax(1)[:, 1], targets))
+    assert Metric(function, on=on).value(outputs, targets) == pytest.approx(expected, abs=1e-6)
+
+
+def test_one_metric_of_a_collection_is_chosen_by_its_key():
+    collection = torchmetrics.MetricCollection(
+        {"f1": torchmetrics.F1Score(task="binary"), "mse": torchmetrics.MeanSquaredError()}, prefix="val_"
+    )
+    metric = Metric(collection, key="val_f1")
+    assert (metric.name, metric.on, metric.goal) == ("BinaryF1Score", "scores", "max")
+    assert metric.value(torch.tensor([1.0, 1.0, -1.0]), torch.tensor([1, 0, 1])) == pytest.approx(0.5)
+    for wrong in (None, "f2"):
+        with pytest.raises(MetricError, match=rf"'val_f1', 'val_mse' was given with key={wrong!r}.*key='val_f1'"):
+            Metric(collection, key=wrong)
+
+
+def test_one_entry_of_a_function_that_returns_a_mapping_is_chosen_by_its_key():
+    def report(y_true, labels):
+        return {"share": float(labels.mean()), "n": len(y_true)}
+
+    metric = Metric(report, on="labels", goal="max", key="share")
+    assert metric.name == "report['share']" and metric.value(torch.tensor([1.0, -1.0]), torch.zeros(2)) == 0.5
+    with pytest.raises(MetricError, match="entries 'share', 'n', but key='f1'"):
+        Metric(report, on="labels", goal="max", key="f1").value(torch.ones(2), torch.zeros(2))
+
+
+def test_a_torchmetrics_object_without_an_average_is_told_to_take_one():
+    metric = Metric(torchmetrics.F1Score(task="multiclass", num_classes=3, average=None))
+    with pytest.raises(MetricError, match=r"'MulticlassF1Score' returned tensor.*average='macro'"):
+        metric.value(torch.eye(3), torch.tensor([0, 1, 2]))
 
 
 def test_neither_library_is_imported_for_a_plain_function():

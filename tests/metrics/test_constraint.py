@@ -6,7 +6,8 @@ from sklearn.metrics import precision_score
 from torch import nn
 
 import metricopt as mo
-from metricopt.acceptance.bootstrap import check_kept
+from metricopt.acceptance.judge import Judge
+from metricopt.adapters import OutputAffine, adapt
 from metricopt.core.errors import MetricError
 from metricopt.data.dataset import Examples
 from metricopt.losses import cross_entropy
@@ -101,14 +102,20 @@ def test_constraints_survive_a_resume_with_the_same_bits(net, tmp_path):
     assert first.kept == again.kept and first.comparison == again.comparison
 
 
+def checked(constraint, outputs, truth):
+    """The constraint at phi = 0 of a network that passes these outputs on."""
+    model = adapt(nn.Identity(), OutputAffine(), example=outputs[:2, None])
+    pair = torch.zeros(2, model.dim)
+    return Judge(model, Examples(outputs[:, None], truth)).check(constraint, pair)
+
+
 @pytest.mark.parametrize("share", [0.78, 0.80, 0.82])
 def test_the_held_out_bound_is_the_quantile_of_a_binomial(share):
     rows = 400
     right = torch.arange(rows) < round(share * rows)
     truth = torch.arange(rows) % 2
     outputs = torch.where(right, truth * 2.0 - 1, 1 - truth * 2.0)
-    data, generator = Examples(torch.zeros(rows, 1), truth), torch.Generator().manual_seed(0)
-    kept = check_kept(Constraint("accuracy", at_least=0.78), (outputs, outputs), data, generator=generator)
+    kept = checked(Constraint("accuracy", at_least=0.78), outputs, truth)
     assert kept.after == pytest.approx(share)
     assert kept.bound == pytest.approx(share - 1.2816 * math.sqrt(share * (1 - share) / rows), abs=0.004)
     assert kept.holds == (share == 0.82)
@@ -117,8 +124,7 @@ def test_the_held_out_bound_is_the_quantile_of_a_binomial(share):
 def test_an_upper_bound_is_judged_at_the_upper_end():
     truth = torch.arange(200) % 2
     outputs = torch.where(torch.arange(200) < 20, 1 - truth * 2.0, truth * 2.0 - 1)  # 10% wrong
-    data, generator = Examples(torch.zeros(200, 1), truth), torch.Generator().manual_seed(0)
-    kept = check_kept(Constraint(mcr(), at_most=0.2), (outputs, outputs), data, generator=generator)
+    kept = checked(Constraint(mcr(), at_most=0.2), outputs, truth)
     assert kept.holds and kept.after == pytest.approx(0.1) and 0.11 < kept.bound < 0.15
     assert kept.text == "mcr <= 0.2"
 

@@ -274,9 +274,10 @@ def test_a_model_is_improved_by_a_metric_whose_truth_it_never_sees():
         recipe=mo.Recipe(start_steps=60),
     )
     assert result.accepted and result.ledger.used == 40
-    # Nothing beyond the queries and 50 resamples of three models is asked of a metric that is costly: of the original,
-    # of the best shift and of the search's best.
-    assert result.ledger.resamples == 153 and outside.calls + outside.recalled == 193
+    # Beyond the queries a metric that is costly is asked about all held-out rows and with each of 8 folds left out,
+    # of three models: of the original, of the best shift and of the search's best.
+    assert result.ledger.decisions == 3 * 9 and result.ledger.resamples == 0
+    assert outside.calls + outside.recalled == result.ledger.calls == 40 + 27
 
 
 def test_a_failed_query_of_a_command_is_warned_about_by_the_name_of_the_metric(tmp_path):

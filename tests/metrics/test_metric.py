@@ -47,13 +47,14 @@ def test_better_follows_the_goal_and_nan_is_never_better(metric):
     assert not metric.better(math.nan, 0.0) and not lower.better(math.nan, 1.0)
 
 
-def test_rounding_beyond_the_bounds_is_cut_off_and_more_is_an_error(metric):
+def test_rounding_beyond_the_best_is_cut_off_and_more_is_an_error_while_beyond_the_worst_is_the_worst(metric):
     assert metric.cost(1 + 1e-9) == 0
     assert metric.cost(torch.tensor([-1e-9, 0.5]).double()).tolist() == [1.0, 0.5]
     with pytest.raises(MetricError, match=r"'share_of_ones' gave 1.1, outside its bounds \(0, 1\).*bounds="):
         metric.cost(1.1)
     with pytest.raises(MetricError, match="outside its bounds"):
-        metric.cost(torch.tensor([0.5, -0.2]))
+        metric.cost(torch.tensor([0.5, 1.2]))
+    assert metric.cost(-0.2) == 1 and metric.cost(torch.tensor([0.5, -0.2])).tolist() == [0.5, 1.0]
 
 
 def test_in_a_tensor_of_costs_a_failed_query_stays_unknown_but_a_single_nan_is_an_error(metric):
@@ -77,7 +78,8 @@ def test_goal_and_input_are_never_guessed(missing):
         ({"on": "label", "goal": "max"}, "on='label'.*'labels'"),
         ({"on": "labels", "goal": "up"}, "goal='up'.*'max'"),
         ({"on": "labels", "goal": "max", "bounds": (1.0, 0.0)}, r"bounds=\(1.0, 0.0\)"),
-        ({"on": "labels", "goal": "max", "bounds": (0.0, math.inf)}, "bounds=.*finite"),
+        ({"on": "labels", "goal": "max", "time_limit": "5"}, "time_limit='5'; a positive number"),
+        ({"on": "labels", "goal": "max", "parallel": 0}, "parallel=0; a positive number"),
     ],
 )
 def test_a_wrong_description_is_an_error_that_names_it(stated, message):
@@ -85,9 +87,28 @@ def test_a_wrong_description_is_an_error_that_names_it(stated, message):
         Metric(share_of_ones, **stated)
 
 
-def test_something_that_is_no_function_is_no_metric():
-    with pytest.raises(MetricError, match=r"not 0.5"):
-        Metric(0.5, on="labels", goal="max")
+@pytest.mark.parametrize(
+    ("thing", "named"),
+    [(0.5, "not 0.5"), (None, "not None"), ("f1", "not 'f1'"), (dict, r"not the class dict: pass dict")],
+)
+def test_something_that_is_no_function_is_no_metric(thing, named):
+    with pytest.raises(MetricError, match=f"a metric is a function of .*{named}"):
+        Metric(thing, on="labels", goal="max")
+
+
+def test_what_a_metric_is_given_can_be_said_in_a_line(metric):
+    outputs, targets = torch.zeros(300, 3), torch.zeros(300)
+    assert metric.describe(outputs, targets) == "labels: int64 (300,), targets: int64 (300,)"
+    stated = {"goal": "max", "groups": True, "name": "mine"}
+    scores = Metric(share_of_ones, on="scores", hidden=True, **stated)
+    found = scores.describe(outputs, torch.arange(300), torch.zeros(300))
+    assert found == "scores: float64 (300, 3), rows: int64 (300,), groups: float32 (300,)"
+    values = Metric(share_of_ones, on="values", goal="min")
+    assert values.describe(outputs[:, :1], targets) == "values: float32 (300,), targets: float32 (300,)"
+    whole = Metric(share_of_ones, on="outputs", goal="min")
+    assert whole.describe([{}, {}], [{}, {}]) == "outputs: list of 2, targets: list of 2"
+    model = Metric(share_of_ones, on="model", **stated)
+    assert model.describe(None, targets) == "the network itself, inputs and targets and groups"
 
 
 def test_the_description_shows_in_the_representation():
@@ -164,8 +185,8 @@ def test_two_dimensional_targets_make_the_columns_labels_of_their_own():
     np.testing.assert_allclose(seen("scores", outputs, targets)[1], outputs.double().sigmoid())
 
 
-def test_soft_targets_are_not_rounded_to_classes():
-    assert seen("scores", torch.zeros(2), torch.tensor([0.25, 1.0]))[0].tolist() == [0.25, 1.0]
+def test_soft_targets_reach_a_metric_of_logits_as_they_are():
+    assert seen("logits", torch.zeros(2), torch.tensor([0.25, 1.0]))[0].tolist() == [0.25, 1.0]
 
 
 def test_bfloat16_outputs_can_be_measured():

@@ -11,9 +11,45 @@ def test_a_metric_stays_itself():
     assert as_metric(metric) is metric
 
 
-def test_a_mistyped_name_gets_a_suggestion():
-    with pytest.raises(UnknownNameError, match="did you mean 'aucpr'"):
-        as_metric("auc_pr")
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("auc_pr", "aucpr"),
+        ("f1_score", "f1"),
+        ("F1", "f1"),
+        ("f1-score", "f1"),
+        ("roc_auc_score", "roc_auc"),
+        ("average_precision_score", "average_precision"),
+        ("mean_absolute_error", "neg_mean_absolute_error"),
+        ("log_loss", "neg_log_loss"),
+        ("adjusted_rand", "adjusted_rand_score"),
+        ("presicion", "precision"),
+    ],
+)
+def test_a_mistyped_name_gets_a_suggestion(name, meant):
+    with pytest.raises(UnknownNameError, match=f"no metric named '{name}'; did you mean '{meant}'"):
+        as_metric(name)
+
+
+def test_a_name_like_no_other_gets_the_list():
+    with pytest.raises(UnknownNameError, match=r"known: mcr, .*neg_log_loss"):
+        as_metric("quux")
+
+
+@pytest.mark.parametrize("name", ["average_precision", "neg_log_loss", "f1_macro", "roc_auc_ovr"])
+def test_names_of_scorers_are_names_of_metrics(name):
+    assert as_metric(name).name == name
+
+
+@pytest.mark.parametrize("name", ["accuracy", "f1", "jaccard"])
+def test_a_metric_of_this_library_comes_before_a_scorer_of_the_same_name(name):
+    assert as_metric(name).batched is not None
+
+
+@pytest.mark.parametrize("thing", [None, 5, ["f1"], {"metric": "f1"}])
+def test_what_can_be_no_metric_is_refused_in_one_sentence(thing):
+    with pytest.raises(MetricError, match=r"the metric is .*; expected a name such as 'f1', a Metric\("):
+        as_metric(thing)
 
 
 def test_a_plain_function_still_has_to_be_described():

@@ -7,6 +7,7 @@ from metricopt.core.errors import BudgetError, ObservationError
 from metricopt.paper.collect import OptimizerFactory, collect, default_observations, observed_steps
 from metricopt.run.ledger import QueryLedger
 from metricopt.task.base import Task
+from metricopt.task.oracle import Oracle
 
 SGD = partial(torch.optim.SGD, lr=0.1)
 
@@ -16,8 +17,7 @@ class Bowl(Task):
 
     dim = 3
 
-    def __init__(self, budget=None):
-        self.ledger = QueryLedger(budget=budget)
+    def __init__(self):
         self.seen = []
 
     def batches(self, population, generator):
@@ -32,15 +32,15 @@ class Bowl(Task):
     def costs(self, phi):
         return torch.sigmoid(phi.sum(-1))
 
-    def noise_std(self):
+    def noise_guess(self):
         return 0.125
 
 
-def collected(task, *, tasks=4, steps=12, observations=5, seed=0, optimizer: OptimizerFactory = SGD, **options):
-    start = torch.randn(tasks, task.dim, generator=torch.Generator().manual_seed(9))
+def collected(oracle, *, tasks=4, steps=12, observations=5, seed=0, optimizer: OptimizerFactory = SGD, **options):
+    start = torch.randn(tasks, oracle.dim, generator=torch.Generator().manual_seed(9))
     generator = torch.Generator().manual_seed(seed)
     return start, collect(
-        task,
+        oracle,
         steps=steps,
         observations=observations,
         optimizer=optimizer,
@@ -52,7 +52,7 @@ def collected(task, *, tasks=4, steps=12, observations=5, seed=0, optimizer: Opt
 
 def test_paths_are_gradient_descent_on_each_members_own_batches():
     task = Bowl()
-    start, paths = collected(task)
+    start, paths = collected(Oracle(task))
     for member in range(4):
         phi = start[member].tolist()
         for step in range(12):
@@ -65,18 +65,18 @@ def test_paths_are_gradient_descent_on_each_members_own_batches():
 
 def test_costs_are_those_of_the_observed_steps_and_each_is_one_query():
     task = Bowl()
-    task.stage = "collect"
-    _, paths = collected(task)
+    oracle = Oracle(task)
+    _, paths = collected(oracle)
     torch.testing.assert_close(paths.costs, task.costs(paths.observed_phi).double())
-    assert task.ledger.used == 4 * 5 == len(task.ledger.queries)
-    assert {query.stage for query in task.ledger.queries} == {"collect"}
+    assert oracle.ledger.used == 4 * 5 == len(oracle.ledger.queries)
+    assert {query.stage for query in oracle.ledger.queries} == {"trajectories"}
     assert paths.noise_std == 0.125
 
 
 @pytest.mark.parametrize("spacing", ["even", "random"])
 @pytest.mark.parametrize(("steps", "observations"), [(2, 2), (12, 2), (12, 5), (12, 12)])
 def test_each_task_is_observed_at_distinct_steps_from_the_first_to_the_last(steps, observations, spacing):
-    _, paths = collected(Bowl(), tasks=20, steps=steps, observations=observations, spacing=spacing)
+    _, paths = collected(Oracle(Bowl()), tasks=20, steps=steps, observations=observations, spacing=spacing)
     torch.testing.assert_close(paths.costs, Bowl().costs(paths.observed_phi).double())
     for row in paths.observed_steps.tolist():
         assert len(row) == observations and row == sorted(set(row))
@@ -103,29 +103,29 @@ def test_random_steps_between_the_ends_are_observed_equally_often():
 
 
 def test_the_same_seed_gives_the_same_paths_bit_for_bit():
-    (_, a), (_, b), (_, c) = (collected(Bowl(), seed=seed) for seed in (0, 0, 1))
+    (_, a), (_, b), (_, c) = (collected(Oracle(Bowl()), seed=seed) for seed in (0, 0, 1))
     assert all(torch.equal(getattr(a, name), getattr(b, name)) for name in ("phi", "loss", "observed_steps", "costs"))
     assert not torch.equal(a.phi, c.phi)
 
 
 def test_the_start_is_left_alone_and_paths_carry_no_graph():
-    start, paths = collected(Bowl(), optimizer=partial(torch.optim.Adam, lr=0.5))
+    start, paths = collected(Oracle(Bowl()), optimizer=partial(torch.optim.Adam, lr=0.5))
     assert torch.equal(paths.phi[:, 0], start) and not paths.phi.requires_grad and not paths.loss.requires_grad
 
 
 @pytest.mark.parametrize("observations", [0, 1, 13])
 def test_an_impossible_number_of_observations_is_refused_before_anything_is_spent(observations):
-    task = Bowl()
+    oracle = Oracle(Bowl())
     with pytest.raises(ObservationError, match=f"{observations} metric observations in 12 steps; expected between 2"):
-        collected(task, observations=observations)
-    assert task.ledger.used == 0
+        collected(oracle, observations=observations)
+    assert oracle.ledger.used == 0
 
 
 def test_the_budget_is_kept():
-    task = Bowl(budget=19)
+    oracle = Oracle(Bowl(), QueryLedger(budget=19))
     with pytest.raises(BudgetError, match="asks for 20 metric queries, but 19 of 19 are left"):
-        collected(task)
-    assert task.ledger.used == 0
+        collected(oracle)
+    assert oracle.ledger.used == 0
 
 
 @pytest.mark.parametrize(("steps", "observations"), [(20, 5), (50, 5), (100, 5), (200, 10), (500, 25)])

@@ -4,8 +4,10 @@ import torch
 from metricopt.core.errors import BudgetError, DataError, FlatValueWarning, ObservationError, UnknownNameError
 from metricopt.paper.stages import PAPER, Stages, finetune, learn_value_function
 from metricopt.paper.training import Training
+from metricopt.run.ledger import QueryLedger
 from metricopt.task.base import Task
-from metricopt_lab.problems import QuadraticTask
+from metricopt.task.oracle import Oracle
+from metricopt.task.quadratic import QuadraticTask
 
 QUICK = Training(steps=150, members=3)
 # Paths of later rounds follow the value function away from the loss optimum, where it would otherwise be a guess.
@@ -16,22 +18,24 @@ TINY = Stages(rounds=1, steps=10, observations=2, training=Training(steps=5, mem
 @pytest.fixture(scope="module", params=[0, 1])
 def solved(request):
     task = QuadraticTask(dim=4, seed=request.param)
-    return task, learn_value_function(task, queries=150, seed=request.param, stages=LEARNING)
+    oracle = Oracle(task)
+    return oracle, learn_value_function(oracle, queries=150, seed=request.param, stages=LEARNING)
 
 
 @pytest.mark.parametrize(("optimizer", "lr"), [("sgd", 0.1), ("adam", 0.05)])
 @pytest.mark.parametrize("combine", ["add", "replace"])
 @pytest.mark.parametrize("estimator", ["es", "exact"])
 def test_the_quadratic_task_is_solved_in_two_stages(solved, optimizer, lr, combine, estimator):
-    task, learnt = solved
+    oracle, learnt = solved
+    task = oracle.task
     stages = Stages(optimizer=optimizer, lr=lr, combine=combine, estimator=estimator)
-    used = task.ledger.used
+    used = oracle.ledger.used
     phi = finetune(task, learnt.value, stages=stages).phi
     # It starts at a distance of 1; the loss alone ends at 0.41 and 0.49. An added direction shares the way with it.
     distance, of_the_loss = (float((end - task.optimum).norm()) for end in (phi, task.loss_optimum))
     assert distance < (0.25 if combine == "replace" else 0.35)
     assert distance < 0.7 * of_the_loss
-    assert task.ledger.used == used
+    assert oracle.ledger.used == used
 
 
 def test_a_value_function_comes_with_its_health_on_paths_it_never_saw(solved):
@@ -47,16 +51,16 @@ def test_a_value_function_comes_with_its_health_on_paths_it_never_saw(solved):
     ("stages", "queries", "made"), [(TINY, 9, 8), (Stages(rounds=2, steps=10, observations=3, training=QUICK), 29, 24)]
 )
 def test_as_many_whole_trajectories_are_observed_as_the_queries_allow(stages, queries, made):
-    task = QuadraticTask(dim=2, queries=queries)
-    learn_value_function(task, queries=queries, stages=stages)
-    assert task.ledger.used == len(task.ledger.queries) == made
-    assert {query.stage for query in task.ledger.queries} == {"trajectories"}
+    oracle = Oracle(QuadraticTask(dim=2), QueryLedger(budget=queries))
+    learn_value_function(oracle, queries=queries, stages=stages)
+    assert oracle.ledger.used == len(oracle.ledger.queries) == made
+    assert {query.stage for query in oracle.ledger.queries} == {"trajectories"}
 
 
 def test_the_same_seed_gives_the_same_bits_and_another_does_not():
     def both(seed):
         task = QuadraticTask(dim=3)
-        learnt = learn_value_function(task, queries=40, seed=seed, stages=TINY)
+        learnt = learn_value_function(Oracle(task), queries=40, seed=seed, stages=TINY)
         return learnt.trajectory.phi, finetune(task, learnt.value, seed=seed, stages=TINY).phi
 
     first, again, other = (both(seed) for seed in (5, 5, 6))
@@ -65,7 +69,8 @@ def test_the_same_seed_gives_the_same_bits_and_another_does_not():
 
 
 def test_finetuning_goes_on_from_the_start_it_is_given_and_leaves_it_alone(solved):
-    task, learnt = solved
+    oracle, learnt = solved
+    task = oracle.task
     start = task.optimum.clone()
     outcome = finetune(task, learnt.value, start=start, stages=Stages(combine="replace", lr=0.01))
     assert torch.equal(start, task.optimum)
@@ -84,7 +89,7 @@ def test_a_flat_value_function_is_said_loudly_with_the_remedy():
 
         def __init__(self):
             self.inner = QuadraticTask(dim=3)
-            self.dim, self.ledger = 3, self.inner.ledger
+            self.dim = 3
 
         def batches(self, population, generator):
             return self.inner.batches(population, generator)
@@ -96,19 +101,19 @@ def test_a_flat_value_function_is_said_loudly_with_the_remedy():
             return torch.full((len(phi),), 0.5)
 
     with pytest.warns(FlatValueWarning, match=r"the value function is flat.*query the metric more often"):
-        learn_value_function(Indifferent(), queries=40, stages=TINY)
+        learn_value_function(Oracle(Indifferent()), queries=40, stages=TINY)
 
 
 @pytest.mark.parametrize(("queries", "tasks"), [(-1, -1), (0, 0), (11, 3)])
 def test_too_few_queries_for_the_plan_are_refused_before_any_is_made(queries, tasks):
-    task = QuadraticTask(dim=3)
+    oracle = Oracle(QuadraticTask(dim=3))
     with pytest.raises(BudgetError) as caught:
-        learn_value_function(task, queries=queries, stages=PAPER)
+        learn_value_function(oracle, queries=queries, stages=PAPER)
     assert str(caught.value) == (
         f"{queries} metric queries give {tasks} trajectories of 3 observations in each of 1 rounds; expected at least "
         f"4: grant 12 queries, or set fewer observations or rounds"
     )
-    assert task.ledger.used == 0
+    assert oracle.ledger.used == 0
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from metricopt.paper.guided import MetricGuided
 from metricopt.paper.stages import Stages, learn_value_function
 from metricopt.paper.workers import TASKS_A_GROUP, collect_in_groups
 from metricopt.run.ledger import QueryLedger
+from metricopt.task.oracle import Oracle
 from metricopt.task.quadratic import QuadraticTask
 from metricopt.task.supervised import SupervisedTask
 from metricopt_lab.networks import TabularMLP
@@ -31,15 +32,8 @@ DATA = Examples(numbers(80, 6), torch.arange(80) % 2)
 def supervised(metric=None, budget=None):
     torch.manual_seed(0)
     model = adapt(TabularMLP(6), FiLM(dim=8) + OutputAffine(), example=DATA.inputs[:2])
-    return SupervisedTask(
-        model,
-        loss=cross_entropy,
-        metric=metric or mcr(),
-        train=DATA,
-        search=DATA,
-        batch_size=16,
-        ledger=QueryLedger(budget=budget),
-    )
+    task = SupervisedTask(model, loss=cross_entropy, metric=metric or mcr(), train=DATA, search=DATA, batch_size=16)
+    return Oracle(task, QueryLedger(budget=budget))
 
 
 def sgd(group):
@@ -53,9 +47,9 @@ def guided(group):
     return lambda parameters: MetricGuided(torch.optim.SGD(parameters, lr=0.1), bowl, seed=group)
 
 
-def paths(task, workers, optimizer=sgd, spacing: Spacing = "even"):
-    start, options = numbers(TASKS, task.dim, seed=1), {"steps": 12, "observations": 3, "seed": 0}
-    return collect_in_groups(task, optimizer=optimizer, start=start, workers=workers, spacing=spacing, **options)
+def paths(oracle, workers, optimizer=sgd, spacing: Spacing = "even"):
+    start, options = numbers(TASKS, oracle.dim, seed=1), {"steps": 12, "observations": 3, "seed": 0}
+    return collect_in_groups(oracle, optimizer=optimizer, start=start, workers=workers, spacing=spacing, **options)
 
 
 @pytest.mark.parametrize(("optimizer", "spacing"), [(sgd, "even"), (guided, "even"), (guided, "random")])
@@ -71,7 +65,7 @@ def test_the_number_of_workers_changes_no_bit_and_no_query(workers, optimizer, s
 
 def test_each_group_is_a_population_with_random_numbers_of_its_own():
     task = QuadraticTask(dim=4)
-    found = paths(task, 1)
+    found = paths(Oracle(task), 1)
     torch.testing.assert_close(found.costs, task.costs(found.observed_phi.flatten(0, 1)).double().reshape(TASKS, 3))
     start = numbers(TASKS, 4, seed=1)
     assert torch.equal(found.phi[:, 0], start)
@@ -89,8 +83,7 @@ def test_a_costly_metric_is_asked_by_this_process_alone():
         asked.append(len(targets))
         return float((targets != labels).mean())
 
-    task = supervised(Metric(share, on="labels", goal="min", costly=True))
-    paths(task, 2)
+    paths(supervised(Metric(share, on="labels", goal="min", costly=True)), 2)
     assert len(asked) == TASKS * 3
 
 
@@ -120,7 +113,9 @@ def test_an_error_in_a_worker_reaches_the_caller():
 
 def test_a_value_function_learnt_by_two_processes_is_that_of_one():
     found = [
-        learn_value_function(QuadraticTask(dim=4), queries=400, stages=Stages(workers=workers, rounds=2, steps=20))
+        learn_value_function(
+            Oracle(QuadraticTask(dim=4)), queries=400, stages=Stages(workers=workers, rounds=2, steps=20)
+        )
         for workers in (1, 2)
     ]
     points = numbers(5, 4)

@@ -58,7 +58,7 @@ def test_a_phi_that_no_query_asked_about_is_not_called_a_query():
 def test_the_figures_mark_the_query_that_was_kept_not_the_luckiest():
     run = run_judged(POINTS[1], plainer=True)
     assert "kept: query 2" in progress_figure(run).legend
-    assert '<title>query 2, value: 0.6000</title></path>' in progress_figure(run).draw(760)
+    assert "<title>query 2, value: 0.6000</title></path>" in progress_figure(run).draw(760)
     assert "kept" in space_figure(run).legend
 
 
@@ -70,7 +70,7 @@ def test_a_real_run_names_the_query_with_the_very_phi_of_its_result(result):
 
 
 def test_all_calls_are_counted_where_they_were():
-    text = page(run_judged(POINTS[3], calls_search=4, calls_decision=1002))
+    text = page(run_judged(POINTS[3], calls=1006, decision_calls=1002))
     assert re.search(r"calls of the metric</dt><dd>1,006<small>4 to search, 1,002 to decide; none failed", text)
     assert "To decide took 1,002 further calls." in text
     assert "calls of the metric" not in page(run_judged(POINTS[3]))

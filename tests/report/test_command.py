@@ -2,7 +2,7 @@
 
 import pytest
 
-from metricopt.cli import main
+from metricopt.cli.app import main
 
 
 def exit_code(*arguments):

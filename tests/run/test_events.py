@@ -1,6 +1,10 @@
 import errno
 import json
 import math
+import os
+import subprocess
+import sys
+import textwrap
 
 import pytest
 import torch
@@ -119,3 +123,104 @@ def test_arrays_keep_their_bits_and_shape(shape, seed):
 def test_a_damaged_array_is_one_sentence(data):
     with pytest.raises(FileFormatError, match="a stored array is damaged"):
         unpacked(data)
+
+
+def test_a_changed_line_is_named_however_plausible_it_is(tmp_path):
+    with EventLog(tmp_path / "log") as log:
+        log.write("start", {})
+        log.write("query", {"cost": 0.25})
+    content = (tmp_path / "log").read_bytes()
+    (tmp_path / "log").write_bytes(content.replace(b"0.25", b"0.15"))
+    with pytest.raises(FileFormatError, match=r"line 2 of .* is damaged .its checksum is not that of its content"):
+        read_events(tmp_path / "log")
+
+
+def test_a_line_without_a_checksum_among_others_is_named_and_a_log_without_any_is_read(tmp_path):
+    with EventLog(tmp_path / "log") as log:
+        log.write("start", {})
+    (tmp_path / "old").write_text('{"event": "start"}\n{"event": "query"}\n')
+    (tmp_path / "log").write_bytes((tmp_path / "log").read_bytes() + b'{"event": "query"}\n')
+    assert len(read_events(tmp_path / "old")) == 2
+    with pytest.raises(FileFormatError, match=r"line 2 of .* is damaged .no checksum"):
+        read_events(tmp_path / "log")
+
+
+@pytest.mark.parametrize("content", [b"mine", b"a,b\n1,2", b'{"name": "x"}'])
+def test_a_file_that_is_no_log_is_not_cut(tmp_path, content):
+    (tmp_path / "log").write_bytes(content)
+    with pytest.raises(FileFormatError, match="which is no event"):
+        EventLog(tmp_path / "log")
+    assert (tmp_path / "log").read_bytes() == content
+
+
+POSIX = pytest.mark.skipif(sys.platform == "win32", reason="forks and limits of POSIX")
+
+
+def said_by(body):
+    """What a Python program prints; one of its own, as a process that has run tests must not fork."""
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(body)], check=True, capture_output=True, text=True
+    ).stdout
+
+
+@POSIX
+def test_a_fork_of_a_run_does_not_keep_its_lock(tmp_path):
+    body = f"""
+        import os, signal, sys, time
+        from pathlib import Path
+        from metricopt.core.errors import FileFormatError
+        from metricopt.run.events import EventLog
+        path = Path({str(tmp_path)!r}, "log")
+        log = EventLog(path)
+        child = os.fork()
+        if child == 0:
+            time.sleep(60)
+        time.sleep(0.2)
+        try:
+            EventLog(path)
+        except FileFormatError:
+            print("locked by the run")
+        log.write("start", {{}})
+        log.close()
+        EventLog(path).close()
+        print("free")
+        os.kill(child, signal.SIGKILL)
+    """
+    assert said_by(body).split("\n")[:2] == ["locked by the run", "free"]
+    assert [event["event"] for event in read_events(tmp_path / "log")] == ["start"]
+
+
+@POSIX
+def test_a_limit_of_file_sizes_is_one_sentence_and_whole_lines_survive_it(tmp_path):
+    body = f"""
+        import resource
+        from pathlib import Path
+        from metricopt.core.errors import FileFormatError
+        from metricopt.run.events import EventLog
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+        count = 0
+        try:
+            with EventLog(Path({str(tmp_path)!r}, "log")) as log:
+                while True:
+                    log.write("query", {{"index": count}})
+                    count += 1
+        except FileFormatError as error:
+            print(count, error)
+    """
+    count, _, sentence = said_by(body).partition(" ")
+    assert "cannot be written (File too large); what was saved before is unharmed" in sentence
+    assert len(read_events(tmp_path / "log")) == int(count) > 5
+    with EventLog(tmp_path / "log") as log:
+        log.write("query", {"index": int(count)})
+    assert len(read_events(tmp_path / "log")) == int(count) + 1
+
+
+@POSIX
+def test_a_log_has_the_rights_that_the_users_umask_leaves(tmp_path):
+    before = os.umask(0o077)
+    try:
+        EventLog(tmp_path / "new" / "log").close()
+    finally:
+        os.umask(before)
+    assert (tmp_path / "new" / "log").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700

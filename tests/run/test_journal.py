@@ -1,8 +1,11 @@
+import json
+
 import pytest
 import torch
 
 from metricopt.core.errors import FileFormatError
 from metricopt.run.events import NAME, read_events
+from metricopt.run.folder import run_folder
 from metricopt.run.journal import open_journal
 from metricopt.run.ledger import Query, QueryLedger
 
@@ -96,3 +99,43 @@ def test_a_ledger_stops_when_more_fail_than_allowed_and_says_why():
     assert ledger.stopped == ""
     ledger.restore([Query("s", float("nan"), failure="second")])
     assert ledger.stopped == "2 of 3 metric queries failed, more than the 1 allowed; the last one: second"
+
+
+def test_a_log_without_checksums_is_not_resumed(tmp_path):
+    (tmp_path / NAME).write_text(json.dumps({"event": "start", "time": 0.0, **START}) + "\n")
+    with pytest.raises(FileFormatError, match=r"a log without checksums, as metricopt 0\.1 wrote them"):
+        open_journal(tmp_path, START, resume=True)
+
+
+def test_a_folder_stays_the_same_wherever_the_metric_takes_us(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = run_folder("run")
+    (tmp_path / "elsewhere").mkdir()
+    with open_journal(folder, START) as journal:
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        journal.note("forecast", {})
+    assert folder == tmp_path / "run" and len(read_events(folder / NAME)) == 2
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_path_that_is_none_is_one_sentence():
+    with pytest.raises(FileFormatError, match=r"run_dir is 3 .*; expected the path of a folder"):
+        run_folder(3)
+
+
+def test_drafts_of_a_killed_save_are_removed_when_the_run_is_resumed(tmp_path):
+    open_journal(tmp_path, START).close()
+    (tmp_path / ".result.json.0123456789abcdef.draft").write_text("{")
+    open_journal(tmp_path, START, resume=True).close()
+    assert [path.name for path in tmp_path.iterdir()] == [NAME]
+
+
+@pytest.mark.parametrize("values", [3, "x", [10**400], ["x"], [[0.5]], {"a": 1}])
+def test_damaged_answers_beyond_the_queries_are_one_sentence(tmp_path, values):
+    with open_journal(tmp_path, START) as journal:
+        journal.note("asked", {"key": "noise", "values": values})
+    with (
+        open_journal(tmp_path, START, resume=True) as journal,
+        pytest.raises(FileFormatError, match="of the event log are damaged; expected numbers"),
+    ):
+        QueryLedger(journal=journal).once("noise", lambda: None)

@@ -7,12 +7,22 @@ from torch.nn.functional import cross_entropy
 
 from metricopt.adapters import FiLM, OutputAffine, adapt
 from metricopt.data.dataset import Examples
-from metricopt.metrics import mcr
+from metricopt.metrics import Metric
 from metricopt.task.supervised import SupervisedTask
 
 
 @pytest.fixture
-def small_task():
+def asked():
+    """The metric's calls: looking at predictions must not make any."""
+    return []
+
+
+@pytest.fixture
+def small_task(asked):
+    def error_rate(truth, labels):
+        asked.append(len(truth))
+        return float((truth != labels).mean())
+
     def made(rows):
         draw = torch.Generator().manual_seed(0)
         inputs = torch.randn(rows, 4, generator=draw)
@@ -21,6 +31,8 @@ def small_task():
         for parameter in net.parameters():
             parameter.data = 0.5 * torch.randn(parameter.shape, generator=draw)
         model = adapt(net, FiLM(dim=5) + OutputAffine(), example=inputs[:2])
-        return SupervisedTask(model, loss=cross_entropy, metric=mcr(), train=data, search=data)
+        return SupervisedTask(
+            model, loss=cross_entropy, metric=Metric(error_rate, on="labels", goal="min"), train=data, search=data
+        )
 
     return made

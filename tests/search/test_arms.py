@@ -1,13 +1,14 @@
 import torch
 
-from metricopt.run.ledger import QueryLedger
 from metricopt.search.archive import Archive
 from metricopt.search.arms import ShiftArm
 from metricopt.search.recipe import Recipe
 from metricopt.search.value_arm import ValueArm
 from metricopt.task.base import Task
+from metricopt.task.oracle import Oracle
+from metricopt.task.probe import Probe
+from metricopt.task.quadratic import QuadraticTask
 from metricopt.task.views import LABELS
-from metricopt_lab.problems import QuadraticTask
 
 FAST = Recipe(candidates=80)
 
@@ -18,7 +19,7 @@ class Noise(Task):
     dim = 4
 
     def __init__(self):
-        self.ledger, self._draw = QueryLedger(), torch.Generator().manual_seed(0)
+        self._draw = torch.Generator().manual_seed(0)
 
     def batches(self, population, generator):
         raise NotImplementedError
@@ -30,20 +31,21 @@ class Noise(Task):
         return torch.rand(len(phi), generator=self._draw)
 
 
-def archive_of(task, queries, start=None):
-    archive = Archive(task, queries)
-    archive.observe(torch.zeros(1, task.dim) if start is None else start, stage="start", plain=True)
+def archive_of(oracle, queries, start=None):
+    archive = Archive(oracle, queries)
+    archive.observe(torch.zeros(1, oracle.dim) if start is None else start, stage="start", plain=True)
     return archive
 
 
-def value_arm(task, recipe=FAST, landmarks=None):
-    landmarks = torch.zeros(1, task.dim) if landmarks is None else landmarks
-    return ValueArm(task, recipe, landmarks=landmarks, generator=torch.Generator().manual_seed(0))
+def value_arm(oracle, recipe=FAST, landmarks=None):
+    landmarks = torch.zeros(1, oracle.dim) if landmarks is None else landmarks
+    return ValueArm(oracle, recipe, landmarks=landmarks, generator=torch.Generator().manual_seed(0))
 
 
 def test_shifts_change_one_shift_coordinate_at_a_time_up_and_down_from_the_best_point():
     task = QuadraticTask(dim=6, shifts=3)
-    archive, arm = archive_of(task, 61), ShiftArm(task.shift_coordinates, rows=10)
+    oracle = Oracle(task)
+    archive, arm = archive_of(oracle, 61), ShiftArm(oracle.probe.shift_coordinates, rows=10)
     for turn in range(30):
         best, before = archive.best.clone(), len(archive.costs)
         arm.pull(archive)
@@ -55,12 +57,13 @@ def test_shifts_change_one_shift_coordinate_at_a_time_up_and_down_from_the_best_
     assert len(torch.unique((1e4 * archive.points).round(), dim=0)) == len(archive.points)
     # The cost is round, so one coordinate after the other is enough to find the best shifts.
     assert float((archive.best - task.optimum)[3:].abs().max()) < 0.1
-    assert {query.stage for query in task.ledger.queries[1:]} == {"shift"}
+    assert {query.stage for query in oracle.ledger.queries[1:]} == {"shift"}
 
 
 def test_shifts_halve_once_none_of_them_gained_and_end_when_they_are_too_small():
     task = QuadraticTask(dim=3, shifts=2)
-    archive, arm = archive_of(task, 100, start=task.optimum[None]), ShiftArm(task.shift_coordinates, rows=10)
+    oracle = Oracle(task)
+    archive, arm = archive_of(oracle, 100, start=task.optimum[None]), ShiftArm(oracle.probe.shift_coordinates, rows=10)
     sizes = []
     while not arm.spent:
         arm.pull(archive)
@@ -70,8 +73,8 @@ def test_shifts_halve_once_none_of_them_gained_and_end_when_they_are_too_small()
 
 
 def test_the_value_arm_stays_near_the_best_point_and_finds_the_optimum():
-    task = QuadraticTask(dim=5)
-    archive, arm = archive_of(task, 101), value_arm(task)
+    oracle = Oracle(QuadraticTask(dim=5))
+    archive, arm = archive_of(oracle, 101), value_arm(oracle)
     radius = FAST.radius
     while archive.left:
         best, before = archive.best.clone(), len(archive.costs)
@@ -83,10 +86,10 @@ def test_the_value_arm_stays_near_the_best_point_and_finds_the_optimum():
 
 
 def test_forecasts_are_made_before_the_answers_are_known_and_agree_with_them_on_a_smooth_cost():
-    task = QuadraticTask(dim=4)
+    oracle = Oracle(QuadraticTask(dim=4))
     notes = []
-    task.ledger.note = lambda kind, fields: notes.append((kind, fields))
-    archive, arm = archive_of(task, 81), value_arm(task)
+    oracle.ledger.note = lambda kind, fields: notes.append((kind, fields))
+    archive, arm = archive_of(oracle, 81), value_arm(oracle)
     while archive.left:
         arm.pull(archive)
     forecasts = [fields for kind, fields in notes if kind == "forecast"]
@@ -97,21 +100,21 @@ def test_forecasts_are_made_before_the_answers_are_known_and_agree_with_them_on_
 
 
 def test_the_held_out_correlation_is_high_on_a_smooth_cost_and_near_zero_on_noise():
-    smooth, noise = QuadraticTask(dim=4), Noise()
+    smooth, noise = Oracle(QuadraticTask(dim=4)), Oracle(Noise())
     found = {}
-    for task in (smooth, noise):
-        archive = Archive(task, 120)
+    for oracle in (smooth, noise):
+        archive = Archive(oracle, 120)
         archive.observe(torch.randn(120, 4, generator=torch.Generator().manual_seed(1)), stage="start")
-        found[task] = value_arm(task).held_out_correlation(archive)
+        found[oracle] = value_arm(oracle).held_out_correlation(archive)
     assert found[smooth] > 0.95
     assert abs(found[noise]) < 3 / 120**0.5  # the deviation of a rank correlation of 120 independent pairs: 0.09
 
 
 def test_the_held_out_correlation_of_a_handful_of_queries_is_unknown():
-    task = QuadraticTask(dim=4)
-    archive = Archive(task, 19)
+    oracle = Oracle(QuadraticTask(dim=4))
+    archive = Archive(oracle, 19)
     archive.observe(torch.randn(19, 4, generator=torch.Generator().manual_seed(1)), stage="start")
-    assert value_arm(task).held_out_correlation(archive) == 0.0
+    assert value_arm(oracle).held_out_correlation(archive) == 0.0
 
 
 def test_failed_queries_are_left_out_of_the_value_function():
@@ -119,7 +122,7 @@ def test_failed_queries_are_left_out_of_the_value_function():
         dim = 4
 
         def __init__(self):
-            self.inner, self.ledger = QuadraticTask(dim=4), QueryLedger()
+            self.inner = QuadraticTask(dim=4)
 
         def batches(self, population, generator):
             raise NotImplementedError
@@ -132,10 +135,10 @@ def test_failed_queries_are_left_out_of_the_value_function():
             costs[::4] = torch.nan
             return costs
 
-    task = Holes()
-    archive = Archive(task, 101)
+    oracle = Oracle(Holes())
+    archive = Archive(oracle, 101)
     archive.observe(torch.zeros(2, 4), stage="start")
-    arm = value_arm(task)
+    arm = value_arm(oracle)
     while archive.left:
         arm.pull(archive)
     assert archive.costs.isnan().sum() > 20
@@ -146,10 +149,8 @@ def test_failed_queries_are_left_out_of_the_value_function():
 class Thresholds(Task):
     """Two outputs on 50 rows, of which the first is the larger unless phi shifts it; the metric sees the classes."""
 
-    views = (LABELS,)
-
     def __init__(self, gap, dim=2):
-        self.ledger, self.gap, self.dim = QueryLedger(), gap, dim
+        self.gap, self.dim = gap, dim
 
     def batches(self, population, generator):
         raise NotImplementedError
@@ -157,15 +158,25 @@ class Thresholds(Task):
     def loss(self, phi, batch):
         raise NotImplementedError
 
-    def shown(self, phi, *, rows):
+    def outputs(self, phi, rows):
         return torch.tensor([self.gap, 0.0]) * torch.linspace(1, 2, rows)[:, None] + phi[:, None, :2]
 
     def costs(self, phi):
-        return 1.0 - (self.shown(phi, rows=50).argmax(-1) == 1).double().mean(1)
+        return 1.0 - (self.outputs(phi, 50).argmax(-1) == 1).double().mean(1)
+
+    def probe(self):
+        return Seen(self)
+
+
+class Seen(Probe):
+    views = (LABELS,)
+
+    def shown(self, phi, *, rows):
+        return self.task.outputs(phi, rows)
 
 
 def test_shifts_that_change_no_class_are_not_queried():
-    archive = archive_of(Thresholds(gap=0.9), 100)
+    archive = archive_of(Oracle(Thresholds(gap=0.9)), 100)
     arm = ShiftArm(torch.arange(2), rows=50)
     arm.pull(archive)
     # A shift of the first output by -1 changes classes, one by +1 does not.
@@ -173,7 +184,7 @@ def test_shifts_that_change_no_class_are_not_queried():
 
 
 def test_shifts_that_the_metric_does_not_notice_end_the_arm():
-    archive = archive_of(Thresholds(gap=5.0), 100)
+    archive = archive_of(Oracle(Thresholds(gap=5.0)), 100)
     arm = ShiftArm(torch.arange(2), rows=50)
     for _ in range(2):
         arm.pull(archive)
@@ -183,10 +194,10 @@ def test_shifts_that_the_metric_does_not_notice_end_the_arm():
 def test_a_value_over_classes_learns_a_metric_of_classes_from_fewer_answers_than_one_over_phi():
     found = {}
     for views in (True, False):
-        task = Thresholds(gap=0.3, dim=12)
-        archive = Archive(task, 60)
+        oracle = Oracle(Thresholds(gap=0.3, dim=12))
+        archive = Archive(oracle, 60)
         points = 0.3 * torch.randn(60, 12, generator=torch.Generator().manual_seed(1))
         archive.observe(points, stage="start")
-        arm = value_arm(task, Recipe(candidates=80, rows=50, views=views))
+        arm = value_arm(oracle, Recipe(candidates=80, rows=50, views=views))
         found[views] = arm.held_out_correlation(archive)
     assert found[True] > found[False] + 0.1

@@ -37,10 +37,11 @@ def test_directions_that_change_next_to_nothing_are_stretched_thirtyfold_and_no_
     assert sorted(lengths.norm(dim=1).tolist()) == pytest.approx([1 / 4, 1.0, math.sqrt(1000) / 4], rel=1e-3)
 
 
-def test_in_whitened_coordinates_a_small_network_changes_equally_in_well_conditioned_directions(small_task):
+def test_in_whitened_coordinates_a_small_network_changes_equally_in_well_conditioned_directions(small_task, asked):
     task = small_task(rows=60)
     phi = 0.3 * torch.randn(task.dim, generator=torch.Generator().manual_seed(3))
-    _, geometry = measured(task, phi, rows=60)
+    probe = task.probe()
+    _, geometry = measured(probe, phi, rows=60)
     # Eigenvectors of the metric tensor are the columns of to_phi; those with small roots are long steps in phi, along
     # which a network is not linear.
     roots = 1 / geometry.to_phi.norm(dim=0)
@@ -49,10 +50,10 @@ def test_in_whitened_coordinates_a_small_network_changes_equally_in_well_conditi
     mixed = torch.nn.functional.normalize(matrix(40, len(conditioned), seed=4) @ conditioned)
     size = 0.01
     with torch.no_grad():
-        moved = task.responses(task.shown(phi + size * geometry.plain(mixed), rows=60))
-        changes = (moved - task.responses(task.shown(phi[None], rows=60))).norm(dim=1) / size
+        moved = probe.responses(probe.shown(phi + size * geometry.plain(mixed), rows=60))
+        changes = (moved - probe.responses(probe.shown(phi[None], rows=60))).norm(dim=1) / size
     torch.testing.assert_close(changes, torch.ones(40), atol=0.05, rtol=0)
-    assert task.ledger.used == 0
+    assert not asked
 
 
 def test_gradients_follow_the_chain_rule():

@@ -3,10 +3,11 @@ import math
 import pytest
 import torch
 
-from metricopt.run.ledger import QueryLedger
 from metricopt.search.archive import Archive
 from metricopt.search.threshold_arm import ThresholdArm
 from metricopt.task.base import Task
+from metricopt.task.oracle import Oracle
+from metricopt.task.probe import Probe
 
 
 class Line(Task):
@@ -15,7 +16,7 @@ class Line(Task):
     dim = 3
 
     def __init__(self, *, lowest, noise, seed=0, failing=(), width=1.0):
-        self.ledger, self.lowest, self.failing = QueryLedger(), lowest, failing
+        self.lowest, self.failing = lowest, failing
         self._noise, self.width = noise, width
         self._waves = torch.randn(3, 40, generator=torch.Generator().manual_seed(seed))
 
@@ -28,10 +29,6 @@ class Line(Task):
     def truth(self, shift):
         return 0.3 + 0.05 * ((shift - self.lowest) / self.width) ** 2
 
-    def shown(self, phi, *, rows):
-        """Outputs whose spread is the valley's width."""
-        return phi[:, None, 2:] + self.width * torch.linspace(-1.7, 1.7, rows)[None, :, None]
-
     def costs(self, phi):
         shift = phi[:, 2].double()
         a, b, c = self._waves
@@ -39,16 +36,24 @@ class Line(Task):
         costs = self.truth(shift) + self._noise * rough
         return torch.where(torch.tensor([round(float(s), 4) in self.failing for s in shift]), torch.nan, costs)
 
-    @property
-    def shift_coordinates(self):
-        return torch.tensor([2])
-
-    def doubt(self, phi, other):  # noqa: ARG002
+    def doubt_guess(self, phi, other):  # noqa: ARG002
         return 2 * self._noise
+
+    def probe(self):
+        return Seen(self)
+
+
+class Seen(Probe):
+    shift_coordinates = torch.tensor([2])
+
+    def shown(self, phi, *, rows):
+        """Outputs whose spread is the valley's width."""
+        return phi[:, None, 2:] + self.task.width * torch.linspace(-1.7, 1.7, rows)[None, :, None]
 
 
 def chosen(task, queries=60, caution=1.0):
-    archive, arm = Archive(task, queries, caution=caution), ThresholdArm(task.shift_coordinates, rows=10)
+    oracle = Oracle(task)
+    archive, arm = Archive(oracle, queries, caution=caution), ThresholdArm(oracle.probe.shift_coordinates, rows=10)
     archive.observe(torch.zeros(1, 3), stage="start", plain=True)
     while not arm.spent and archive.left:
         arm.pull(archive)
@@ -60,7 +65,7 @@ def test_it_finds_the_lowest_point_of_a_smooth_line_with_few_queries():
     assert abs(float(archive.plain[2]) - 0.83) < 0.03
     assert len(archive.costs) <= 22
     assert not archive.points[:, :2].any()
-    assert {query.stage for query in archive.task.ledger.queries[1:]} == {"shift"}
+    assert {query.stage for query in archive.oracle.ledger.queries[1:]} == {"shift"}
 
 
 def test_through_noise_the_curve_chooses_better_than_the_lowest_answer_on_average():

@@ -4,20 +4,22 @@ import pytest
 import torch
 
 from metricopt.core.errors import BudgetError, MetricError
+from metricopt.run.ledger import QueryLedger
 from metricopt.search.archive import Archive
 from metricopt.search.recipe import Recipe
 from metricopt.search.starts import loss_starts
 from metricopt.search.walk import _spend, walk
 from metricopt.task.base import Task
-from metricopt.task.quadratic import distance_at
-from metricopt_lab.problems import QuadraticTask
+from metricopt.task.oracle import Oracle
+from metricopt.task.probe import Probe
+from metricopt.task.quadratic import QuadraticTask, distance_at
 
 FAST = Recipe(candidates=80)
 
 
-def found_by(task, queries, *, seed=0, recipe=FAST, starts=None):
-    starts = torch.zeros(0, task.dim) if starts is None else starts
-    return walk(task, queries=queries, seed=seed, starts=starts, recipe=recipe)
+def found_by(oracle, queries, *, seed=0, recipe=FAST, starts=None):
+    starts = torch.zeros(0, oracle.dim) if starts is None else starts
+    return walk(oracle, queries=queries, seed=seed, starts=starts, recipe=recipe)
 
 
 class Slope:
@@ -41,9 +43,6 @@ class Downhill(Task):
     """The further along the first coordinate, the better."""
 
     dim = 1
-
-    def __init__(self):
-        self.ledger = QuadraticTask().ledger
 
     def batches(self, population, generator):
         raise NotImplementedError
@@ -71,15 +70,16 @@ class Downhill(Task):
 )
 def test_the_quadratic_task_is_solved(seed, recipe):
     task = QuadraticTask(dim=6, seed=seed)
-    found = found_by(task, 120, seed=seed, recipe=recipe)
+    oracle = Oracle(task)
+    found = found_by(oracle, 120, seed=seed, recipe=recipe)
     # The optimum is 1 away from the start, at a cost of 0.39; a tenth of the way is left at most.
     assert float((found.outcome.phi - task.optimum).norm()) < distance_at(0.005) == pytest.approx(0.1, abs=0.001)
     assert found.rank_correlation > 0.6
-    assert task.ledger.used == 120
+    assert oracle.ledger.used == 120
 
 
 def test_the_same_seed_gives_the_same_bits_and_another_does_not():
-    first, again, other = (found_by(QuadraticTask(dim=5), 60, seed=seed) for seed in (1, 1, 2))
+    first, again, other = (found_by(Oracle(QuadraticTask(dim=5)), 60, seed=seed) for seed in (1, 1, 2))
     assert torch.equal(first.outcome.phi, again.outcome.phi)
     assert first.rank_correlation == again.rank_correlation
     assert not torch.equal(first.outcome.phi, other.outcome.phi)
@@ -87,23 +87,29 @@ def test_the_same_seed_gives_the_same_bits_and_another_does_not():
 
 @pytest.mark.parametrize("queries", [1, 2, 3, 7, 30])
 def test_exactly_the_queries_granted_are_made_and_phi_zero_is_the_first(queries):
-    task = QuadraticTask(dim=4, queries=queries)  # one more would be an error
+    task = QuadraticTask(dim=4)
+    oracle = Oracle(task, QueryLedger(budget=queries))  # one more would be an error
     starts = torch.stack([task.loss_optimum, task.optimum])
-    found = found_by(task, queries, starts=starts)
-    assert task.ledger.used == len(task.ledger.queries) == queries
-    assert task.ledger.queries[0].cost == float(task.costs(torch.zeros(1, 4)))
+    found = found_by(oracle, queries, starts=starts)
+    assert oracle.ledger.used == len(oracle.ledger.queries) == queries
+    assert oracle.ledger.queries[0].cost == float(task.costs(torch.zeros(1, 4)))
     assert torch.equal(found.outcome.phi, (torch.zeros(4), starts[0], starts[1])[min(queries, 3) - 1])
 
 
 def test_starts_are_left_out_on_request():
     task = QuadraticTask(dim=4)
-    found_by(task, 5, starts=task.optimum[None], recipe=Recipe(starts=False))
-    assert [query.stage for query in task.ledger.queries][:2] != ["start", "start"]
+    oracle = Oracle(task)
+    found_by(oracle, 5, starts=task.optimum[None], recipe=Recipe(starts=False))
+    assert [query.stage for query in oracle.ledger.queries][:2] != ["start", "start"]
 
 
 def test_starts_are_where_the_loss_is_lowest_and_cost_no_query():
-    task = QuadraticTask(dim=4, queries=0)
-    ends = loss_starts(task, steps=300, lr=0.1, generator=torch.Generator().manual_seed(0))
+    class Unasked(QuadraticTask):
+        def costs(self, phi):
+            raise AssertionError(f"the metric was asked about {len(phi)} members")
+
+    task = Unasked(dim=4)
+    ends = loss_starts(task.probe(), steps=300, lr=0.1, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(ends, task.loss_optimum[None], atol=0.1, rtol=0)
 
 
@@ -113,18 +119,19 @@ def test_starts_that_diverged_are_dropped():
             while True:
                 yield torch.tensor([1.0, math.nan])
 
-        def start_batches(self, generator):
-            return 2, self.batches(2, generator)
-
         def loss(self, phi, batch):
             return (phi[:, 0] - 1).square() * batch
 
-    ends = loss_starts(Diverging(), steps=200, lr=0.1, generator=torch.Generator())
+    class Two(Probe):
+        def start_batches(self, generator):
+            return 2, self.task.batches(2, generator)
+
+    ends = loss_starts(Two(Diverging()), steps=200, lr=0.1, generator=torch.Generator())
     torch.testing.assert_close(ends, torch.ones(1, 1), atol=0.05, rtol=0)
 
 
 def spent_on(arms, queries=200, least=0.25):
-    archive = Archive(Downhill(), queries + 1)
+    archive = Archive(Oracle(Downhill()), queries + 1)
     archive.observe(torch.zeros(1, 1), stage="start")
     _spend(archive, arms, least=least)
     assert sum(arm.made for arm in arms) == queries
@@ -160,7 +167,7 @@ def test_an_arm_that_has_nothing_more_to_ask_gets_no_more_queries():
 
 def test_no_queries_are_refused():
     with pytest.raises(BudgetError, match="given 0 metric queries; expected at least 1"):
-        found_by(QuadraticTask(dim=2), 0)
+        found_by(Oracle(QuadraticTask(dim=2)), 0)
 
 
 def test_a_metric_that_cannot_judge_the_original_costs_two_queries():
@@ -168,10 +175,10 @@ def test_a_metric_that_cannot_judge_the_original_costs_two_queries():
         def costs(self, phi):
             return torch.full((len(phi),), math.nan)
 
-    task = Mute()
+    oracle = Oracle(Mute())
     with pytest.raises(MetricError, match="failed at phi = 0, the original model, 2 times of 2"):
-        found_by(task, 50)
-    assert task.ledger.used == 2
+        found_by(oracle, 50)
+    assert oracle.ledger.used == 2
 
 
 @pytest.mark.parametrize(
@@ -195,15 +202,19 @@ def test_a_recipe_that_makes_no_sense_is_refused_with_the_setting_named(settings
 
 
 def test_a_start_that_has_seen_the_metrics_labels_has_to_be_ahead_by_more_than_luck():
-    class Doubtful(QuadraticTask):
+    class OnePlain(Probe):
         plain_starts = 1
 
-        def doubt(self, phi, other):  # noqa: ARG002
+    class Doubtful(QuadraticTask):
+        def probe(self):
+            return OnePlain(self)
+
+        def doubt_guess(self, phi, other):  # noqa: ARG002
             return 10.0
 
     for position, expected in ((0, True), (1, False)):
         task = Doubtful(dim=4)
         starts = torch.stack([0.1 * task.optimum, 0.1 * task.optimum])
         starts[position] = task.optimum
-        found = found_by(task, 3, starts=starts)
+        found = found_by(Oracle(task), 3, starts=starts)
         assert torch.equal(found.outcome.phi, task.optimum) is expected

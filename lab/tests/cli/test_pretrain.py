@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from metricopt.cli import main
+from metricopt.cli.app import main
 from metricopt.data.dataset import Examples
 from metricopt_lab import data
 from metricopt_lab.data import Cifar10Split

@@ -15,6 +15,7 @@ from metricopt.losses import cross_entropy
 from metricopt.metrics import Metric
 from metricopt.run.ledger import QueryLedger
 from metricopt.task.base import Task
+from metricopt.task.oracle import Oracle
 from metricopt.task.supervised import SupervisedTask
 from metricopt_lab.problems import QuadraticTask
 from metricopt_lab.rivals import BASELINES
@@ -26,9 +27,9 @@ BLIND = {"pretrained", "loss_only", "label_finetune"}  # spend no query and retu
 class Watched(Task):
     """A quadratic task that notes each vector its metric is asked about; every `failing`-th answer is NaN."""
 
-    def __init__(self, *, queries, failing=0):
-        self.inner = QuadraticTask(dim=6, queries=queries)
-        self.dim, self.ledger = 6, self.inner.ledger
+    def __init__(self, *, failing=0):
+        self.inner = QuadraticTask(dim=6)
+        self.dim = 6
         self.failing, self.asked = failing, []
 
     def batches(self, population, generator):
@@ -45,9 +46,8 @@ class Watched(Task):
                 costs[i] = math.nan
         return costs
 
-    @property
-    def shift_coordinates(self):
-        return self.inner.shift_coordinates
+    def probe(self):
+        return self.inner.probe()
 
 
 def labelled(queries, metric):
@@ -58,16 +58,16 @@ def labelled(queries, metric):
     net.weight.data.copy_(torch.diag(torch.tensor([1.0, 0.4, 2.0])))
     net.bias.data.copy_(torch.tensor([0.5, -0.5, 0.0]))
     parts = [Examples(inputs[i::2], targets[i::2]) for i in (0, 1)]
-    return SupervisedTask(
+    task = SupervisedTask(
         adapt(net, OutputAffine()),
         loss=cross_entropy,
         metric=metric,
         train=parts[0],
         search=parts[1],
-        ledger=QueryLedger(budget=queries),
         batch_size=50,
         labels_visible=True,
     )
+    return Oracle(task, QueryLedger(budget=queries))
 
 
 def wrong_share(truth, labels):
@@ -91,9 +91,10 @@ def test_a_rival_says_what_it_is(name):
 @pytest.mark.parametrize("queries", [0, 1, 2, 7, 60])
 @pytest.mark.parametrize("name", UNLABELLED)
 def test_no_rival_exceeds_its_budget_and_the_ledger_counts_what_the_metric_saw(name, queries):
-    task = Watched(queries=queries)  # one more query would be an error
-    outcome = BASELINES[name].run(task, queries=queries, seed=0)
-    assert len(task.asked) == task.ledger.used == len(task.ledger.queries) <= queries
+    task = Watched()
+    oracle = Oracle(task, QueryLedger(budget=queries))  # one more query would be an error
+    outcome = BASELINES[name].run(oracle, queries=queries, seed=0)
+    assert len(task.asked) == oracle.ledger.used == len(oracle.ledger.queries) <= queries
     assert outcome.phi.shape == (6,)
     assert outcome.phi.isfinite().all()
     if name in BLIND:
@@ -104,8 +105,9 @@ def test_no_rival_exceeds_its_budget_and_the_ledger_counts_what_the_metric_saw(n
 
 @pytest.mark.parametrize("name", UNLABELLED)
 def test_each_incumbent_is_the_best_vector_asked_about_until_then(name):
-    task = Watched(queries=60)
-    outcome = BASELINES[name].run(task, queries=60, seed=0)
+    task = Watched()
+    oracle = Oracle(task, QueryLedger(budget=60))
+    outcome = BASELINES[name].run(oracle, queries=60, seed=0)
     used = [count for count, _ in outcome.incumbents]
     assert used == sorted(set(used))
     assert torch.equal(outcome.at(60), outcome.phi)
@@ -118,8 +120,9 @@ def test_each_incumbent_is_the_best_vector_asked_about_until_then(name):
 
 @pytest.mark.parametrize("name", UNLABELLED)
 def test_a_rival_ends_no_worse_than_it_starts_and_all_but_the_first_better(name):
-    task = Watched(queries=60)
-    outcome = BASELINES[name].run(task, queries=60, seed=0)
+    task = Watched()
+    oracle = Oracle(task, QueryLedger(budget=60))
+    outcome = BASELINES[name].run(oracle, queries=60, seed=0)
     start, end = task.inner.costs(torch.stack([torch.zeros(6), outcome.phi]))
     assert end == start if name == "pretrained" else end < start
 
@@ -137,8 +140,9 @@ def test_the_seed_decides_all_and_global_random_states_are_untouched(name):
 @pytest.mark.parametrize("failing", [1, 2, 3])
 @pytest.mark.parametrize("name", UNLABELLED)
 def test_failed_queries_are_never_returned_and_break_nothing(name, failing):
-    task = Watched(queries=40, failing=failing)
-    outcome = BASELINES[name].run(task, queries=40, seed=0)
+    task = Watched(failing=failing)
+    oracle = Oracle(task, QueryLedger(budget=40))
+    outcome = BASELINES[name].run(oracle, queries=40, seed=0)
     assert outcome.phi.isfinite().all()
     if name in BLIND:
         return
@@ -151,11 +155,11 @@ def test_failed_queries_are_never_returned_and_break_nothing(name, failing):
 @pytest.mark.parametrize("name", BASELINES)
 def test_every_rival_runs_on_a_model_with_visible_labels(name):
     metric = Metric(wrong_share, on="labels", goal="min")
-    task = labelled(100, metric)
-    outcome = BASELINES[name].run(task, queries=100, seed=0)
+    oracle = labelled(100, metric)
+    outcome = BASELINES[name].run(oracle, queries=100, seed=0)
     again = BASELINES[name].run(labelled(100, metric), queries=100, seed=0)
-    start, end = task.costs(torch.stack([torch.zeros(6), outcome.phi]))
-    assert task.ledger.used <= 100
+    start, end = oracle.task.costs(torch.stack([torch.zeros(6), outcome.phi]))
+    assert oracle.ledger.used <= 100
     assert torch.equal(outcome.phi, again.phi)
     assert end == start if name == "pretrained" else end < start
     assert all(outcome.at(queries).isfinite().all() for queries in (0, 30, 100))
@@ -165,7 +169,7 @@ def test_every_rival_runs_on_a_model_with_visible_labels(name):
 def test_a_metric_that_always_fails_leaves_the_finetuned_vector(name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MetricFailureWarning)
-        task = labelled(10, Metric(lambda *_: math.nan, on="labels", goal="min", name="broken"))
-        outcome = BASELINES[name].run(task, queries=10, seed=0)
-    blind = BASELINES["label_finetune"].run(task, queries=0, seed=0)
+        oracle = labelled(10, Metric(lambda *_: math.nan, on="labels", goal="min", name="broken"))
+        outcome = BASELINES[name].run(oracle, queries=10, seed=0)
+    blind = BASELINES["label_finetune"].run(oracle, queries=0, seed=0)
     assert torch.equal(outcome.phi, blind.phi)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from metricopt.cli import app
+from metricopt.cli.app import app
 from metricopt.core.errors import FileFormatError
 from metricopt_lab.cells import Store, versions
 from metricopt_lab.docs import PAGES, write_pages

@@ -94,9 +94,9 @@ def test_s_t_is_the_interpolation_s_own_unless_a_floor_or_an_average_is_wanted()
 
 def test_two_rounds_learn_from_as_many_observations_as_one(bench):
     bench.value(VARIANTS["offline"])
-    before = bench.task.ledger.used
+    before = bench.oracle.ledger.used
     bench.value(VARIANTS["rounds"])
-    assert before + (SMOKE.tasks - 2) // 2 * SMOKE.observations == bench.task.ledger.used
+    assert before + (SMOKE.tasks - 2) // 2 * SMOKE.observations == bench.oracle.ledger.used
     assert measured_value(bench, "rounds")["queries"] == SMOKE.tasks * SMOKE.observations + len(SMOKE.rates)
 
 

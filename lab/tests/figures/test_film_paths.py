@@ -5,6 +5,7 @@ from functools import partial
 import torch
 
 from metricopt.paper.guided import MetricGuided
+from metricopt.task.oracle import Oracle
 from metricopt_lab.figures.film_paths import loss_led_path, tuned, value_led_path
 from metricopt_lab.problems import QuadraticTask
 
@@ -41,8 +42,9 @@ def test_a_value_led_path_goes_straight_down_the_value_function():
 def test_the_rate_is_that_of_the_lowest_end_and_every_rate_costs_one_query():
     task = QuadraticTask(dim=2)
     ends = {0.1: task.optimum + 0.3, 0.2: task.optimum, 0.3: task.optimum - 0.1}
-    found = tuned(task, lambda rate: torch.stack([torch.zeros(2), ends[rate]]), tuple(ends))
-    assert (found.rate, task.ledger.used) == (0.2, 3)
+    oracle = Oracle(task)
+    found = tuned(oracle, lambda rate: torch.stack([torch.zeros(2), ends[rate]]), tuple(ends))
+    assert (found.rate, oracle.ledger.used) == (0.2, 3)
     assert found.path[-1].equal(task.optimum)
     assert found.tried == dict(zip(ends, task.costs(torch.stack(list(ends.values()))).tolist(), strict=True))
 
@@ -50,4 +52,4 @@ def test_the_rate_is_that_of_the_lowest_end_and_every_rate_costs_one_query():
 def test_a_path_that_leaves_the_numbers_is_never_chosen():
     task = QuadraticTask(dim=2)
     ends = {1.0: torch.full((2,), torch.nan), 2.0: torch.full((2,), 50.0)}
-    assert tuned(task, lambda rate: ends[rate][None], (2.0, 1.0)).rate == 2.0
+    assert tuned(Oracle(task), lambda rate: ends[rate][None], (2.0, 1.0)).rate == 2.0

@@ -37,9 +37,9 @@ def test_each_problem_on_adult_uses_every_row_once_and_costs_something(name, cac
     problem = PROBLEMS[name].build(seed=0, cache=cache, dim=4)
     sizes = [len(part) for part in (problem.train, problem.search, problem.accept, problem.test)]
     assert sizes == [22_000, 6_000, 6_000, 14_842]
-    task = problem.task(queries=1)
-    assert task.dim == 6
-    assert 0 < float(task.observe(torch.zeros(1, 6))) < 0.6
+    oracle = problem.oracle(queries=1)
+    assert oracle.dim == 6
+    assert 0 < float(oracle.observe(torch.zeros(1, 6))) < 0.6
     assert problem.name == name
     assert "doi:10.24432/C5XW20" in problem.notes
 

@@ -15,16 +15,16 @@ def problem():
 
 
 def test_each_task_has_its_own_ledger_and_the_same_function_of_phi(problem):
-    one, other = problem.task(queries=4), problem.task(queries=4)
+    one, other = problem.oracle(queries=4), problem.oracle(queries=4)
     phi = 0.3 * torch.randn(4, one.dim, generator=stream(0))
     assert torch.equal(one.observe(phi), other.observe(phi))
     assert one.ledger.remaining == other.ledger.remaining == 0
-    assert one.model is other.model and one.cache is other.cache  # which are computed once
-    assert one.model.net is not problem.net
+    assert one.task.model is other.task.model and one.task.cache is other.task.cache  # which are computed once
+    assert one.task.model.net is not problem.net
 
 
 def test_costs_agree_with_scikit_learn_on_every_part(problem):
-    task = problem.task(queries=None)
+    task = problem.task()
     phi = 0.5 * torch.randn(3, task.dim, generator=stream(1))
     for part, data in (("search", problem.search), ("accept", problem.accept), ("test", problem.test)):
         outputs = task.outputs(phi, data.inputs)
@@ -33,14 +33,14 @@ def test_costs_agree_with_scikit_learn_on_every_part(problem):
 
 
 def test_another_metric_may_be_asked_for(problem):
-    task = problem.task(queries=1, metric=mcr())
+    oracle = problem.oracle(queries=1, metric=mcr())
     labels = problem.net(problem.search.inputs) > 0
     wrong = float((labels != problem.search.targets).double().mean())
-    assert task.observe(torch.zeros(1, task.dim)).item() == pytest.approx(wrong)
+    assert oracle.observe(torch.zeros(1, oracle.dim)).item() == pytest.approx(wrong)
 
 
 def test_the_standard_error_of_an_error_rate_is_the_binomial_one(problem):
-    task = problem.task(queries=None)
+    task = problem.task()
     rate = float(problem.costs(torch.zeros(1, task.dim), "test", metric=mcr()))
     expected = (rate * (1 - rate) / len(problem.test)) ** 0.5
     of_mcr = type(problem)(**{**vars_of(problem), "metric": mcr()})

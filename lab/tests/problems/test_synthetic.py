@@ -7,6 +7,8 @@ import torch
 
 from metricopt.core.errors import BudgetError
 from metricopt.core.seeding import stream
+from metricopt.run.ledger import QueryLedger
+from metricopt.task.oracle import Oracle
 from metricopt.task.quadratic import distance_at
 from metricopt_lab.problems import QuadraticTask
 
@@ -42,13 +44,13 @@ def test_directions_are_parts_of_the_expected_loss_gradient():
     task = QuadraticTask(dim=8)
     phi = torch.randn(8, generator=stream(1)).requires_grad_()
     (gradient,) = torch.autograd.grad(task.loss(phi[None], torch.zeros(1, 8)).sum(), phi)
-    directions = task.directions(phi.detach())
+    directions = task.probe().directions(phi.detach())
     assert torch.allclose(directions.sum(0), gradient)
     assert (directions.norm(dim=1) > 0).all()
 
 
 def test_the_budget_holds():
-    task = QuadraticTask(dim=2, queries=3)
-    task.observe(torch.zeros(3, 2))
+    oracle = Oracle(QuadraticTask(dim=2), QueryLedger(budget=3))
+    oracle.observe(torch.zeros(3, 2))
     with pytest.raises(BudgetError, match="asks for 1 metric queries, but 0 of 3 are left"):
-        task.observe(torch.zeros(1, 2))
+        oracle.observe(torch.zeros(1, 2))

@@ -28,7 +28,7 @@ def test_the_papers_own_adapter_has_16_coordinates_and_the_default_two_more():
     sizes = {"train_rows": 500, "search_rows": 200, "accept_rows": 200, "test_rows": 200}
     own = tabular("adult_a9a", f_beta(), seed=0, adapter=DynamicBias(dim=16), **sizes)
     assert own.task().dim == 16
-    assert tabular("adult_a9a", f_beta(), seed=0, **sizes).task(queries=0).shift_coordinates.tolist() == [17]
+    assert tabular("adult_a9a", f_beta(), seed=0, **sizes).task().probe().shift_coordinates.tolist() == [17]
 
 
 def test_plain_training_reaches_the_error_rate_known_for_a9a(tmp_path):

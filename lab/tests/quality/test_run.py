@@ -7,7 +7,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from metricopt.cli import app
+from metricopt.cli.app import app
 from metricopt.core.errors import BudgetError, UnknownNameError
 from metricopt.core.registry import Registry
 from metricopt_lab.cells import Store, run

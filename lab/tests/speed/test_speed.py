@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from metricopt.cli import app
+from metricopt.cli.app import app
 from metricopt.core.errors import FileFormatError, UnknownNameError
 from metricopt_lab.cells import Store
 from metricopt_lab.speed import FIGURES, Effort, Figure, measure_speed, page

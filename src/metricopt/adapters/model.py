@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from metricopt.adapters.fingerprint import fingerprint
+from metricopt.adapters.finishing import finishing, gives_output
 from metricopt.adapters.freezing import Flags, freeze, placement, release
 from metricopt.adapters.layers import survey
 from metricopt.adapters.merging import check_same, folded
@@ -74,6 +75,8 @@ class AdaptedModel(nn.Module):
         self._flags = flags
         self._has_attention = any(isinstance(module, nn.MultiheadAttention) for module in net.modules())
         self._check: Tree = None
+        self._head_gives_output: bool | None = None  # not looked at yet
+        self._net_acts = False
         self._vectorises = True
         super().train(False)
 
@@ -153,7 +156,7 @@ class AdaptedModel(nn.Module):
         """Within this context the layers of `net` are modulated by `phi` (dim,); outside they never are.
 
         Gives the set of modulated layers called so far. The network's output is left alone: an `OutputAffine` acts in
-        `forward` and `outputs` only.
+        `forward` and `outputs` only, and in `net_at`.
 
         Example:
             >>> from metricopt.adapters import DynamicBias, adapt
@@ -177,6 +180,45 @@ class AdaptedModel(nn.Module):
         finally:
             for handle in handles:
                 handle.remove()
+
+    @contextmanager
+    def net_at(self, phi: Tensor | None = None) -> Iterator[nn.Module]:
+        """The network itself, which within this context computes what the model does at `phi` (dim,), or at its own.
+
+        So do its methods, whether they call the network, its `forward` or its layers, and loops such as `generate`; it
+        keeps its class and attributes, and no weight is changed. An `OutputAffine` acts on the layer that gives the
+        output where the example of `adapt` shows that there is one; otherwise on what the network as a whole gives, and
+        not in methods that call its layers one by one.
+
+        Example:
+            >>> from metricopt.adapters import OutputAffine, adapt
+            >>> model = adapt(nn.Linear(4, 3), OutputAffine())
+            >>> x, phi = torch.ones(5, 4), torch.ones(model.dim)
+            >>> expected = model.output(phi, x)
+            >>> with model.net_at(phi) as net:
+            ...     net is model.net, torch.equal(net(x), expected)
+            (True, True)
+        """
+        phi = (self.phi if phi is None else phi.to(self.phi)).detach()
+        layer = self._output_layer()
+        finish = partial(self.finished, phi) if layer is None else partial(self._on_tensor, phi)
+        with self.modulating(phi), finishing(self.net, finish, layer=layer):
+            self._net_acts = True
+            try:
+                yield self.net
+            finally:
+                self._net_acts = False
+
+    def _output_layer(self) -> str | None:
+        """The layer that gives the network's output, seen on the example of `adapt`; None if that is not known."""
+        heads = {part.head for part, _ in self.parts() if not part.layers}
+        head = heads.pop() if len(heads) == 1 else None
+        if not head or self._check is None:
+            return head if head == "" else None  # with the name "" the network is that layer
+        if self._head_gives_output is None:
+            check = each(lambda tensor: placed(tensor, self.phi), self._check)
+            self._head_gives_output = gives_output(self.net, head, lambda: self.read(self.call(self.net, check)))
+        return head if self._head_gives_output else None
 
     def merge(self, example: Tree = None) -> nn.Module:
         """A plain copy of the network that computes by itself what the adapted model computes at its phi.
@@ -239,6 +281,10 @@ class AdaptedModel(nn.Module):
                 torch.backends.mha.set_fastpath_enabled(before)
 
     def _modulated(self, phi: Tensor, compute: Callable[[], Tree]) -> Tree:
+        if self._net_acts:
+            raise AdapterError(
+                "the model was called within its net_at, where phi would act twice: call the network given"
+            )
         with self.modulating(phi) as called:
             output = compute()
         for part, _ in self.parts():
@@ -251,11 +297,16 @@ class AdaptedModel(nn.Module):
 
     def finished(self, phi: Tensor, output: Tree) -> Tree:
         """The network's output with what the adapter does to it as a whole, at one phi (dim,)."""
+        if all(part.layers for part, _ in self.parts()):
+            return output
+        tensor = self._on_tensor(phi, self.read(output))
+        return tensor if self.reader is None else self.reader.put(output, tensor)
+
+    def _on_tensor(self, phi: Tensor, tensor: Tensor) -> Tensor:
         for part, own in self.parts():
             if not part.layers:
-                tensor = part.on_output(phi[own], self.read(output))
-                output = tensor if self.reader is None else self.reader.put(output, tensor)
-        return output
+                tensor = part.on_output(phi[own], tensor)
+        return tensor
 
     def read(self, output: Tree) -> Tensor:
         """The tensor of an output that labels, scores and views are made of."""

@@ -72,7 +72,7 @@ class OutputModulation(Modulation):
         self.shifts = slice(self.dim - outputs, self.dim) if spec.shift else None
         self._spec = spec
         self._axis = axis
-        self._head = head
+        self.head = head
 
     def hooks(self, phi: Tensor) -> dict[str, Hook]:  # noqa: ARG002
         """None: it acts on the network's output."""
@@ -92,12 +92,12 @@ class OutputModulation(Modulation):
 
     def fold(self, phi: Tensor, net: nn.Module) -> None:
         """Scale and shift the output of the last layer."""
-        if self._head is None:
+        if self.head is None:
             raise AdapterError(
                 "no linear or convolutional layer produces the network's output, so OutputAffine cannot be merged into "
                 "one; use the adapted model as it is"
             )
-        fold_affine(net.get_submodule(self._head), self._affine(phi))
+        fold_affine(net.get_submodule(self.head), self._affine(phi))
 
     def _affine(self, phi: Tensor) -> Affine:
         nothing = torch.zeros(self.outputs).to(phi)

@@ -1,13 +1,14 @@
 """Adapted models in files: phi and the adapter, never the network, which the file only recognises."""
 
 import copy
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
 
 from metricopt.adapters.model import AdaptedModel, adapt
-from metricopt.adapters.spec import adapter_from
+from metricopt.adapters.spec import ADAPTERS, adapter_from
 from metricopt.core.errors import FileFormatError, MetricOptError
 from metricopt.core.files import Saved, load, save
 from metricopt.core.reading import Read
@@ -71,14 +72,16 @@ def restored(
 ) -> AdaptedModel:
     """The adapted model that facts and tensors describe, on a copy of `net`."""
     adapters, seed = saved.fact("adapters", list), saved.fact("seed", int)
-    size = tensors["phi"].numel() if "phi" in tensors else 0
-    if any(not isinstance(part, dict) or _too_large(part.get("dim"), size) for part in adapters):
-        raise FileFormatError(f"the adapter {str(adapters)[:80]} does not fit a phi of {size} numbers; save it again")
     try:
+        for index, part in enumerate(adapters):
+            _check_part(part, [tensor for name, tensor in tensors.items() if name.startswith(f"modulations.{index}.")])
         model = adapt(copy.deepcopy(net), adapter_from(adapters), seed=seed, example=example, call=call, read=read)
         model.load_tensors(tensors)
-    except (MetricOptError, TypeError, KeyError, ValueError, RuntimeError, AttributeError) as error:
-        raise FileFormatError(f"the saved adapter does not fit this network: {error}") from error
+    except FileFormatError:
+        raise
+    except (MetricOptError, ArithmeticError, TypeError, LookupError, ValueError, RuntimeError, AttributeError) as error:
+        why = " ".join(str(error).split())[:300]
+        raise FileFormatError(f"the saved adapter does not fit this network: {why}; save it again") from error
     expected, found = saved.fact("fingerprint", str), model.fingerprint()
     if found != expected:
         raise FileFormatError(
@@ -88,6 +91,26 @@ def restored(
     return model
 
 
-def _too_large(dim: Any, size: int) -> bool:
-    """A damaged size would ask for more memory than there is before anything could be compared."""
-    return dim is not None and not (isinstance(dim, int) and 0 < dim <= size)
+def _check_part(part: Any, matrices: list[Tensor]) -> None:
+    """Before anything is made of it: a damaged size would ask for more memory than there is."""
+    if not isinstance(part, dict) or not isinstance(part.get("adapter"), str):
+        raise FileFormatError(f"the saved adapter is {str(part)[:80]!r}; the file is damaged: save it again")
+    usual = asdict(ADAPTERS[part["adapter"]]())
+    for name, default in usual.items():
+        found = part.get(name, default)
+        # By the type of the default: a switch may not be a number, nor a number a text.
+        if isinstance(default, bool | int | float) and not _of_kind(found, default):
+            raise FileFormatError(
+                f"the saved adapter has {name}={str(found)[:60]!r}; expected something like {default}: save it again"
+            )
+    if "dim" in usual and not any(matrix.shape[-1:] == (part.get("dim"),) and matrix.numel() for matrix in matrices):
+        raise FileFormatError(
+            f"the saved adapter has dim={str(part.get('dim'))[:60]} and no matrix of that width: save it again"
+        )
+
+
+def _of_kind(found: Any, default: bool | int | float) -> bool:
+    if isinstance(default, bool) or isinstance(found, bool):
+        return isinstance(found, bool) and isinstance(default, bool)
+    kinds = int if isinstance(default, int) else (int, float)
+    return isinstance(found, kinds) and abs(found) < 2**31

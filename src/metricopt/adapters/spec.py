@@ -20,12 +20,14 @@ class Modulation(nn.Module, ABC):
     Attributes:
         dim: Number of coordinates of its part of phi.
         layers: Names of the layers it acts on; none if it acts on the network's output.
+        head: Name of the layer that is thought to produce the network's output, if it acts on that.
         shifts: Which of its coordinates are added to the outputs, one each, if any are.
         reads_inputs: Whether its hooks look at the inputs of their layers; otherwise at the outputs alone.
     """
 
     dim: int
     layers: tuple[str, ...] = ()
+    head: str | None = None
     shifts: slice | None = None
     reads_inputs: bool = True
 

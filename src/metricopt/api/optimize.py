@@ -319,4 +319,4 @@ def adapted(
             return adapt(net, choice, seed=seed, example=example, call=call, read=read)
         except AdapterError as error:
             refusals.append(error)
-    raise refusals[0]
+    raise refusals[-1]  # of the plainest choice: what refuses it refuses the others too

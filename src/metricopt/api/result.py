@@ -1,6 +1,7 @@
 """What an optimisation found, in memory and on disk."""
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from metricopt.acceptance.comparison import Comparison, Kept
 from metricopt.acceptance.judge import Judge
 from metricopt.adapters import AdaptedModel
 from metricopt.adapters.saved import adapter_facts, restored
-from metricopt.core.errors import FileFormatError
+from metricopt.core.errors import FileFormatError, MetricOptError
 from metricopt.core.files import Saved, load, save
 from metricopt.core.records import Outcome
 from metricopt.data.dataset import Examples
@@ -21,7 +22,7 @@ from metricopt.metrics import Metric, as_metric
 from metricopt.run.events import Event
 from metricopt.run.ledger import Query, QueryLedger
 
-_VERSION = 1
+_VERSION = 2  # 1 lacked plain steps and constraint checks
 _OWN = "result."  # before the names of tensors that are not the adapter's
 
 
@@ -100,7 +101,8 @@ class Result:
         tensors = {
             **self.model.tensors(),
             f"{_OWN}proposal": self.proposal,
-            f"{_OWN}incumbents": torch.stack([phi for _, phi in self.outcome.incumbents]),
+            f"{_OWN}incumbents": _stacked(self.outcome.incumbents, self.proposal),
+            f"{_OWN}plain": _stacked(self.outcome.plain, self.proposal),
         }
         save(folder, "result", _facts(self), tensors, version=_VERSION)
 
@@ -175,24 +177,26 @@ def load_result(folder: Path | str, net: nn.Module, metric: Any, *, example: Any
     own = {name: tensor for name, tensor in saved.tensors.items() if name.startswith(_OWN)}
     rest = {name: tensor for name, tensor in saved.tensors.items() if name not in own}
     try:
-        proposal, incumbents = own[f"{_OWN}proposal"], own[f"{_OWN}incumbents"]
-        counts = [int(count) for count in saved.fact("incumbents", list)]
-        facts = saved.facts
+        model = restored(net, saved, rest, example=example)
+        incumbents, plain = (_history(saved, own, name, model) for name in ("incumbents", "plain"))
+        facts, proposal = saved.facts, own[f"{_OWN}proposal"]
+        if proposal.shape != model.phi.shape or not incumbents:
+            raise ValueError(f"a proposal of shape {tuple(proposal.shape)} and {len(incumbents)} incumbents")
         return Result(
-            model=restored(net, saved, rest, example=example),
+            model=model,
             metric=metric,
             comparison=_record(Comparison, {**facts["comparison"], "interval": _pair(facts["comparison"]["interval"])}),
             proposal=proposal,
-            outcome=Outcome(incumbents[-1], tuple(zip(counts, incumbents, strict=True))),
+            outcome=Outcome(incumbents[-1][1], incumbents, plain),
             ledger=_ledger(facts["ledger"]),
-            seconds=float(facts["seconds"]),
+            seconds=_number(facts["seconds"]),
             rank_correlation=_number(facts["rank_correlation"]),
             kept=tuple(_record(Kept, kept) for kept in facts["kept"]),
             stopped=str(facts["stopped"]),
         )
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        if isinstance(error, FileFormatError):
-            raise
+    except FileFormatError:
+        raise
+    except (MetricOptError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
         raise FileFormatError(f"the result in {folder} is damaged ({error!r:.200}); expected a whole one") from error
 
 
@@ -215,6 +219,7 @@ def _facts(result: Result) -> dict[str, Any]:
         "comparison": asdict(result.comparison),
         "kept": [asdict(kept) for kept in result.kept],
         "incumbents": [count for count, _ in result.outcome.incumbents],
+        "plain": [count for count, _ in result.outcome.plain],
         "ledger": {
             "budget": ledger.budget,
             "used": ledger.used,
@@ -240,18 +245,33 @@ def _check_metric(saved: Saved, metric: Metric) -> None:
 
 
 def _ledger(facts: dict[str, Any]) -> QueryLedger:
-    ledger = QueryLedger(budget=facts["budget"], resamples=int(facts["resamples"]))
-    ledger.charge(int(facts["used"]), stage="loaded")
-    ledger.restore([_record(Query, {**each, "kept": tuple(each["kept"])}) for each in facts["queries"]])
-    ledger.checks = int(facts["checks"])
-    ledger.decisions = int(facts["decisions"])
+    budget = None if facts["budget"] is None else _count(facts["budget"])
+    ledger = QueryLedger(budget=budget, resamples=_count(facts["resamples"]))
+    ledger.charge(_count(facts["used"]), stage="loaded")
+    ledger.restore([_record(Query, {**each, "kept": tuple(map(_number, each["kept"]))}) for each in facts["queries"]])
+    ledger.checks = _count(facts["checks"])  # those of the acceptance besides those of the queries
+    ledger.decisions = _count(facts["decisions"])
     return ledger
 
 
+def _stacked(history: Sequence[tuple[int, Tensor]], like: Tensor) -> Tensor:
+    return torch.stack([phi for _, phi in history]) if history else torch.zeros(0, len(like))
+
+
+def _history(saved: Saved, own: dict[str, Tensor], name: str, model: AdaptedModel) -> tuple[tuple[int, Tensor], ...]:
+    """Pairs of queries used and phi, as a search left them."""
+    counts, phis = saved.fact(name, list), own[f"{_OWN}{name}"]
+    if phis.shape != (len(counts), model.dim):
+        raise ValueError(f"{name} of shape {tuple(phis.shape)} for {len(counts)} counts and dim {model.dim}")
+    return tuple(zip(map(_count, counts), phis, strict=True))
+
+
 def _record(kind: type[Any], facts: dict[str, Any]) -> Any:
-    """A record from plain data, in which null stands for NaN."""
-    numbers = {each.name for each in fields(kind) if each.type is float}
-    return kind(**{key: _number(value) if key in numbers else value for key, value in facts.items()})
+    """A record from plain data, in which null stands for NaN; what is of another type is refused."""
+    checks: dict[Any, Callable[[Any], Any]] = {float: _number, int: _count, bool: _truth, str: _text}
+    checks[float | None] = lambda value: None if value is None else _number(value)
+    types = {each.name: checks.get(each.type, lambda value: value) for each in fields(kind)}
+    return kind(**{key: types[key](value) for key, value in facts.items()})
 
 
 def _pair(values: Any) -> tuple[float, float]:
@@ -260,4 +280,24 @@ def _pair(values: Any) -> tuple[float, float]:
 
 
 def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | None):
+        raise TypeError(f"{str(value)[:40]!r} where a number is expected")
     return math.nan if value is None else float(value)
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
+        raise TypeError(f"{str(value)[:40]!r} where a count is expected")
+    return value
+
+
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{str(value)[:40]!r} where true or false is expected")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{str(value)[:40]!r} where text is expected")
+    return value

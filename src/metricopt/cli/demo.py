@@ -16,7 +16,7 @@ def demo_command(
     out: Annotated[
         Path, typer.Option(help="Folder for report.html, result.json and progress.png.", callback=writable_folder)
     ] = Path("demo"),
-    queries: Annotated[int, typer.Option(help="Calls of the metric in each search, at least 10.")] = 200,
+    queries: Annotated[int, typer.Option(help="Metric queries of each search, at least 10.")] = 200,
     seed: Annotated[int, typer.Option(help="Everything random depends on it alone.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a demo that was stopped in OUT.")] = False,
     log_dir: Annotated[

@@ -106,4 +106,5 @@ def _tensors(path: Path) -> dict[str, Tensor]:
     try:
         return safetensors.torch.load(content)
     except (SafetensorError, ValueError, KeyError, TypeError, RuntimeError, MemoryError) as error:
-        raise FileFormatError(f"{path} is damaged ({error}); expected safetensors: save it again") from error
+        why = " ".join(str(error).split())[:200]
+        raise FileFormatError(f"{path} is damaged ({why}); expected safetensors: save it again") from error

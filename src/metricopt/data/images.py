@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,6 +16,7 @@ from metricopt.data.dataset import Examples
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 """Endings of the files that count as images, in small letters."""
 
+_LARGEST = 16_384  # pixels of a side: more than any network takes, and a gigabyte an image
 _AT_ONCE = 1000  # images whose statistics are worked out together: float64 takes eight times the room of pixels
 
 
@@ -135,8 +137,8 @@ def image_folder(
             f"{folder} has no image in its subfolders ({', '.join(names)[:80]}); expected files that end in one of "
             f"{', '.join(SUFFIXES)}"
         )
-    pillow = _pillow()
-    pixels = [_pixels(path, _both(size), pillow) for path, _ in files]
+    pillow, both = _pillow(), _both(size)
+    pixels = [_pixels(path, both, pillow) for path, _ in files]
     _check_sizes([path for path, _ in files], pixels)
     return Images(torch.stack(pixels), torch.tensor([label for _, label in files]), names)
 
@@ -161,11 +163,19 @@ def _files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
 
 
-def _both(size: int | tuple[int, int] | None) -> tuple[int, int] | None:
+def _both(size: Any) -> tuple[int, int] | None:
     both = (size, size) if isinstance(size, int) else size
-    if both is not None and min(both) < 1:
-        raise DataError(f"size is {size}; expected a height and a width of at least 1 pixel")
-    return both
+    if both is None:
+        return None
+    whole = isinstance(both, tuple | list) and all(
+        isinstance(each, int) and not isinstance(each, bool) for each in both
+    )
+    if not whole or len(both) != 2 or not 1 <= min(both) <= max(both) <= _LARGEST:
+        raise DataError(
+            f"size is {str(size)[:60]!r}; expected a height and a width of 1 to {_LARGEST} pixels, "
+            f"or one number for both"
+        )
+    return (both[0], both[1])
 
 
 def _pillow() -> ModuleType:

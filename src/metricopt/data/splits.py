@@ -135,13 +135,18 @@ def _check_alike(sets: Mapping[str, Data], hidden: bool) -> None:
         for what in ("inputs",) if hidden else ("inputs", "targets"):
             if not _alike(getattr(found, what), getattr(expected, what)):
                 raise DataError(
-                    f"{what} of {name} are {described(getattr(found, what))}, those of train "
-                    f"{described(getattr(expected, what))}; expected rows of one kind: encode both alike"
+                    f"{what} of {name} are {described(_whole(part, what))}, those of train "
+                    f"{described(_whole(sets['train'], what))}; expected rows of one kind: encode both alike"
                 )
 
 
 def _first_rows(data: Data) -> Any:
     return data.batch(torch.arange(min(_LOOKED_AT, len(data))), seed=0)
+
+
+def _whole(data: Data, what: str) -> Tree:
+    """All of the inputs or targets where they are in memory, else of the rows looked at: what a message describes."""
+    return getattr(data if isinstance(data, Examples) else _first_rows(data), what)
 
 
 def _alike(found: Tree, expected: Tree) -> bool:

@@ -35,7 +35,7 @@ def _report(played: Played, out: Path) -> Path:
 def _rival(played: Played) -> dict[str, Any]:
     # Tuning has no rows to set aside for a decision, so its curve is about more rows than the search's.
     name = f"{played.act.rival} on all validation rows"
-    return {"name": name, "values": played.tuned.best, "test": asdict(played.difference)}
+    return {"name": name, "values": played.tuned.best[: len(played.best)], "test": asdict(played.difference)}
 
 
 def _listed(paths: list[Path]) -> str:

@@ -35,8 +35,8 @@ def _values(played: Played) -> list[float]:
 
 
 def _draw(axes: Any, played: Played, height: float) -> None:
-    act, last = played.act, len(played.tuned.best)
-    for best, colour in ((played.tuned.best, THEIRS), (played.best, OURS)):
+    act, last = played.act, len(played.best)
+    for best, colour in ((played.tuned.best[:last], THEIRS), (played.best, OURS)):
         axes.step(range(1, len(best) + 1), best, where="post", color=colour, linewidth=1.8)
     tested = {"metricopt": played.gain.after, act.rival: played.tuning_gain.after, "as trained": played.gain.before}
     labels = spread(list(tested.values()), BETWEEN * height)
@@ -46,7 +46,7 @@ def _draw(axes: Any, played: Played, height: float) -> None:
     middle = (max(_values(played)) + min(_values(played))) / 2
     axes.set_title(act.title.capitalize(), loc="left", fontweight="bold")
     axes.set(xlim=(0, 1.75 * last), ylim=(middle - height / 2, middle + height / 2), xticks=[0, last // 2, last])
-    axes.set(xlabel="calls of the metric; dots: on test rows", ylabel=act.metric.name)
+    axes.set(xlabel="queries of the search; dots: on test rows", ylabel=act.metric.name)
     axes.spines[["top", "right"]].set_visible(False)
 
 

@@ -15,7 +15,7 @@ from metricopt.acceptance.judge import compare
 from metricopt.api.optimize import optimize
 from metricopt.core.errors import BudgetError
 from metricopt.core.seeding import stream
-from metricopt.data.given import as_examples
+from metricopt.data.dataset import Examples
 from metricopt.demo.acts import Act, shifted, unshifted
 from metricopt.demo.threshold import Tuned, tuned
 from metricopt.losses import cross_entropy
@@ -59,8 +59,9 @@ class Played:
             **_numbers(self.gain),
             "accepted": self.found["accepted"],
             "queries": len(self.best),
+            "calls": self.found["calls"],
             "seconds": self.seconds,
-            "threshold_tuning": {**_numbers(self.tuning_gain), "queries": len(self.tuned.best)},
+            "threshold_tuning": {**_numbers(self.tuning_gain), "calls": len(self.tuned.best)},
             "metricopt_over_threshold_tuning": asdict(self.difference),
             "decision": self.found,
             "rows": rows,
@@ -108,7 +109,7 @@ def demo(
     """Train, search with both methods on the same rows, and compare on test rows, for both acts.
 
     Args:
-        queries: Calls of the metric that each method may spend in its search.
+        queries: Metric queries of the search; tuning gets as many calls as this takes in all.
         seed: Of everything random.
         out: Folder for the events of the searches, for the report.
         resume: Whether to go on with searches in that folder; otherwise those that are there are forgotten.
@@ -150,11 +151,13 @@ def play(
         queried = act.net(act.parts.val[0])
         original = act.net(act.parts.test[0])
         improved = result.model(act.parts.test[0])
-    rival = tuned(act.metric, queried, act.parts.val[1], calls=queries, seed=seed)
+    found = result.to_dict()
+    # As many as metricopt really made, to tell gains from luck and to decide included.
+    rival = tuned(act.metric, queried, act.parts.val[1], calls=found["calls"], seed=seed)
     outputs = {"original": original, "tuned": original + rival.bias, "improved": improved}
     return Played(
         act,
-        found=result.to_dict(),
+        found=found,
         gain=_compared(act, outputs["original"], outputs["improved"], seed),
         tuned=rival,
         tuning_gain=_compared(act, outputs["original"], outputs["tuned"], seed),
@@ -166,8 +169,7 @@ def play(
 
 def _compared(act: Act, before: torch.Tensor, after: torch.Tensor, seed: int) -> Comparison:
     """Two models by their outputs on the test rows, resampled alike for every pair."""
-    test = as_examples(act.parts.test, name="test data", dtype=torch.float32)
-    return compare(act.metric, (before, after), test, generator=stream(seed, "demo", "test"))
+    return compare(act.metric, (before, after), Examples(*act.parts.test), generator=stream(seed, "demo", "test"))
 
 
 def _numbers(gain: Comparison) -> dict[str, Any]:

@@ -22,7 +22,7 @@ def _act(number: int, played: Played) -> str:
     act, metric = played.act, played.act.metric.name
     rows = [
         ("as trained", played.gain.before, ""),
-        (act.rival, played.tuning_gain.after, f"{len(played.tuned.best)} calls of the metric"),
+        (act.rival, played.tuning_gain.after, f"{len(played.tuned.best):,} calls of the metric"),
         ("metricopt", played.gain.after, _calls(played)),
     ]
     return "\n".join(
@@ -38,10 +38,9 @@ def _act(number: int, played: Played) -> str:
 
 
 def _calls(played: Played) -> str:
-    decision = played.found.get("calls_decision")
-    also = "" if decision is None else f", {decision:,} to decide"
+    calls, decision = played.found["calls"], played.found["decision_calls"]
     kept = "" if played.found["accepted"] else "; no sure gain, so the original is returned"
-    return f"{len(played.best)} calls in the search{also}{kept}"
+    return f"{calls:,} calls: {calls - decision:,} to search, {decision:,} to decide{kept}"
 
 
 def verdict(difference: Comparison, rival: str) -> str:

@@ -1,4 +1,8 @@
-"""Outputs, targets and groups of a population, brought to one shape before any metric sees them."""
+"""Outputs, targets and groups of a population, brought to one shape before any metric sees them.
+
+What a metric gets is its own: it may sort or overwrite its arguments without touching anybody's data. Copies, not
+arrays that cannot be written to: torch makes writable tensors of such arrays, and compiled code often refuses them.
+"""
 
 from dataclasses import dataclass
 
@@ -12,10 +16,10 @@ from metricopt.metrics.predictions import labels_of, scores_of
 
 @dataclass(frozen=True)
 class Cases:
-    """What each member of a population predicts, beside what is true.
+    """What each member of a population predicts, beside what is true; nothing of it is shared with the caller.
 
     Attributes:
-        predictions: Labels, scores or raw outputs, (population, n, ...).
+        predictions: Labels, scores, values or raw outputs, (population, n, ...).
         targets: Truth, (population, n) or, if there are several targets an example, (population, n, ...).
         groups: Group numbers, (population, n), if there are any.
         sound: Whether a member's outputs are free of NaN and +inf, (population,).
@@ -27,47 +31,44 @@ class Cases:
     sound: Tensor
 
     def arrays(self, member: int) -> list[np.ndarray]:
-        """NumPy arrays `(y_true, prediction)`, and the groups if there are any, of one member."""
-        parts = [self.targets[member], self.predictions[member]]
-        if self.groups is not None:
-            parts.append(self.groups[member])
-        return [as_array(part) for part in parts]
+        """NumPy arrays `(y_true, prediction)`, and the groups if there are any, of one member and for it alone."""
+        shared = [self.targets[member]] + ([] if self.groups is None else [self.groups[member]])
+        truth, *groups = (as_array(part).copy() for part in shared)
+        return [truth, as_array(self.predictions[member]), *groups]
 
 
-def matched(outputs: Tensor, targets: Tensor, groups: Tensor | None, *, on: str) -> Cases:
+def matched(outputs: Tensor, targets: Tensor, groups: Tensor | None, *, on: str, hidden: bool = False) -> Cases:
     """Cases of a population, with shared targets and groups expanded to every member.
 
     Args:
         outputs: Raw outputs, (population, n, ...).
         targets: Shared (n, ...), or one set a member (population, n, ...).
         groups: Shared (n,), or one set a member (population, n).
-        on: What the predictions shall be: "labels", "scores", or raw outputs for "logits" and "embeddings".
+        on: What the predictions shall be: "labels", "scores", "values" (outputs in the shape of the targets, where
+            only axes of size 1 differ), or raw outputs for "logits" and "embeddings".
+        hidden: Whether the targets are numbers of rows, and no truth.
 
     Example:
         >>> cases = matched(torch.tensor([[-1.0, 2.0], [3.0, 4.0]]), torch.tensor([0, 1]), None, on="labels")
         >>> cases.predictions.tolist(), cases.targets.tolist()
         ([[0, 1], [1, 1]], [[0, 1], [0, 1]])
+        >>> matched(torch.ones(3, 5, 1), torch.rand(5), None, on="values").predictions.shape
+        torch.Size([3, 5])
     """
     if outputs.ndim < 2 or outputs.shape[1] == 0:
         raise MetricError(
             f"outputs of shape {tuple(outputs.shape)} hold no examples; expected (population, n, ...) with n > 0: "
             f"give the metric data"
         )
-    outputs = outputs.detach()
-    targets = _per_member(targets.to(outputs.device), outputs, "targets")
-    groups = None if groups is None else _per_member(groups.to(outputs.device), outputs, "groups")
-    # -inf is how a class is ruled out; NaN, which amax passes on, and +inf are how a model diverges.
-    sound = outputs.flatten(1).amax(1) < torch.inf
+    outputs, of_classes = outputs.detach(), on in ("labels", "scores") and not hidden
+    targets = _classes(targets, outputs, on) if of_classes else targets
+    targets = _per_member(_own(targets, outputs), outputs, "targets")
+    groups = None if groups is None else _per_member(_own(groups, outputs), outputs, "groups")
+    sound = _sound(outputs, on)
     if on in ("labels", "scores"):
-        targets = _classes(targets)
-        multilabel = targets.ndim == 3
-        if multilabel and targets.shape != outputs.shape:
-            raise MetricError(
-                f"targets {tuple(targets.shape)} and outputs {tuple(outputs.shape)} per population differ; multi-label "
-                f"targets need one output column each: give targets as (n,) class numbers or (n, columns) of 0 and 1"
-            )
-        outputs = (labels_of if on == "labels" else scores_of)(outputs, multilabel=multilabel)
-    return Cases(outputs, targets, groups, sound)
+        targets = targets.squeeze(-1) if targets.ndim == 3 and targets.shape[-1] == 1 else targets
+        return Cases(_class_predictions(outputs, targets, on), targets, groups, sound)
+    return Cases((_shaped_like(targets, outputs) if on == "values" else outputs).clone(), targets, groups, sound)
 
 
 def as_array(tensor: Tensor) -> np.ndarray:
@@ -79,6 +80,34 @@ def as_array(tensor: Tensor) -> np.ndarray:
     """
     tensor = tensor.detach().cpu()
     return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+
+
+def _own(rows: Tensor, outputs: Tensor) -> Tensor:
+    """A copy beside the outputs."""
+    return rows.detach().to(outputs.device, copy=True)
+
+
+def _sound(outputs: Tensor, on: str) -> Tensor:
+    # -inf is how a class is ruled out; NaN, which amax passes on, and +inf are how a model diverges.
+    flat = outputs.flatten(1)
+    sound = flat.amax(1) < torch.inf
+    return sound & (flat.amin(1) > -torch.inf) if on == "values" else sound
+
+
+def _class_predictions(outputs: Tensor, targets: Tensor, on: str) -> Tensor:
+    multilabel = targets.ndim == 3
+    if multilabel and targets.shape != outputs.shape:
+        raise MetricError(
+            f"targets {tuple(targets.shape)} and outputs {tuple(outputs.shape)} per population differ; multi-label "
+            f"targets need one output column each: give targets as (n,) class numbers or (n, columns) of 0 and 1"
+        )
+    return (labels_of if on == "labels" else scores_of)(outputs, multilabel=multilabel)
+
+
+def _shaped_like(targets: Tensor, outputs: Tensor) -> Tensor:
+    """The outputs in the shape of the targets if that leaves every number where it was."""
+    sizes = [[size for size in part.shape[2:] if size != 1] for part in (targets, outputs)]
+    return outputs.reshape(targets.shape) if sizes[0] == sizes[1] else outputs
 
 
 def _per_member(rows: Tensor, outputs: Tensor, what: str) -> Tensor:
@@ -101,8 +130,18 @@ def _per_member(rows: Tensor, outputs: Tensor, what: str) -> Tensor:
     )
 
 
-def _classes(targets: Tensor) -> Tensor:
-    if targets.ndim == 3 and targets.shape[-1] == 1:
-        targets = targets.squeeze(-1)
-    whole = not targets.is_floating_point() or bool((targets == targets.round()).all())
-    return targets.long() if whole else targets
+def _classes(targets: Tensor, outputs: Tensor, on: str) -> Tensor:
+    """Targets as class numbers; an error if they are none."""
+    if targets.is_floating_point() and bool((targets != targets.round()).any()):
+        real = float(targets[targets != targets.round()][0])
+        raise MetricError(
+            f"targets hold real numbers such as {real:g}, but on={on!r} is about classes: write on='values' for "
+            f"regression, or on='logits' to convert the outputs in the metric's function"
+        )
+    single = outputs.ndim == 2 or outputs.shape[2:] == (1,)
+    if single and targets.numel() and (largest := float(targets.max())) > 1:
+        raise MetricError(
+            f"targets go up to {largest:g}, but one output column can only tell class 0 from 1 with on={on!r}: write "
+            f"on='values' for regression, or number the two classes 0 and 1"
+        )
+    return targets.long()

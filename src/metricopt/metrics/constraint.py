@@ -48,7 +48,7 @@ class Constraint:
                 f"a constraint on {name!r} has at_least={self.at_least} and at_most={self.at_most}; give one of them"
             )
         low, high = self.metric.bounds
-        if not low <= self.bound <= high:
+        if not (low <= self.bound <= high and math.isfinite(self.bound)):
             raise MetricError(
                 f"a constraint on {name!r} has the bound {self.bound:g}; expected one between {low:g} and {high:g}"
             )
@@ -68,6 +68,8 @@ class Constraint:
     def violation(self, values: Tensor, *, margin: float = 0.0) -> Tensor:
         """By how much each value breaks it, as a share of the metric's range; 0 where it holds, 1 where unknown.
 
+        Without a range it is squashed: one half where the value is off by as much as the bound itself.
+
         Example:
             >>> import torch
             >>> Constraint("accuracy", at_least=0.75).violation(torch.tensor([1.0, 0.5, math.nan])).tolist()
@@ -75,7 +77,11 @@ class Constraint:
         """
         low, high = self.metric.bounds
         short = values - self.bound if self.at_least is None else self.bound - values
-        return ((short + margin) / (high - low)).clamp(0.0, 1.0).nan_to_num(nan=1.0)
+        if self.metric.unbounded:
+            share = ((short + margin) / (abs(self.bound) or 1.0)).atan() * (2 / math.pi)
+        else:
+            share = (short + margin) / (high - low)
+        return share.clamp(0.0, 1.0).nan_to_num(nan=1.0)
 
     def margin(self, std: float) -> float:
         """How far inside the bound the search must stay for the acceptance to be likely to agree.
@@ -93,10 +99,14 @@ class Constraint:
 def binomial_std(value: float, metric: Metric, rows: int) -> float:
     """Standard error of a metric at `value` if it were a mean of all-or-nothing rows: a guess that costs nothing.
 
+    Without bounds, if it were a mean of rows that differ by as much as their mean, as errors usually do.
+
     Example:
         >>> round(binomial_std(0.8, as_metric("accuracy"), 400), 3)
         0.02
     """
+    if metric.unbounded:
+        return abs(value) / math.sqrt(rows)
     low, high = metric.bounds
     share = min(max((value - low) / (high - low), 0.0), 1.0)
     return (high - low) * math.sqrt(share * (1 - share) / rows)

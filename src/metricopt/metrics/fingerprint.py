@@ -52,7 +52,7 @@ def metric_fingerprint(metric: Metric) -> str:
 def _name(function: Any) -> str:
     if isinstance(function, functools.partial):
         return _name(function.func)
-    return str(getattr(function, "__qualname__", type(function).__qualname__))
+    return str(getattr(function, "__qualname__", type(function).__qualname__)).rpartition("<locals>.")[2]
 
 
 def _described(value: Any, depth: int) -> str:

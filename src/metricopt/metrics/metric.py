@@ -1,25 +1,24 @@
 """A black-box metric: what it is computed on, which way is better, and its value as a cost in [0, 1]."""
 
+import copy
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from typing import Any, Literal, NamedTuple, TypeVar, final, get_args
+from typing import Any, Literal, NamedTuple, Self, final, get_args
 
 import torch
 from torch import Tensor
 
 from metricopt.core.errors import MetricError, MetricFailureWarning
-from metricopt.metrics.adopted import Goal, On, adopt
+from metricopt.metrics.adopted import Bounds, Goal, On, adopt
 from metricopt.metrics.arguments import Cases, matched
-from metricopt.metrics.checks import as_float, checked_bounds, positive, stated
-from metricopt.metrics.predictions import evaluating, outputs_of
-from metricopt.metrics.time_limit import within
+from metricopt.metrics.bounds import BoundsCheck
+from metricopt.metrics.checks import checked_bounds, kind_of, one_number, positive, said, shown, stated
+from metricopt.metrics.guard import guarded
+from metricopt.metrics.predictions import applied, copied, outputs_of
+from metricopt.metrics.scale import Number, Scale, Squashed, scale_of
 from metricopt.metrics.whole_outputs import WholeCases
-
-Number = TypeVar("Number", float, Tensor)
-
-_TOLERANCE = 1e-6  # of the width of the bounds: rounding, not a wrong range
 
 
 class Answer(NamedTuple):
@@ -37,7 +36,8 @@ class Metric:
     Attributes:
         on: What the function is given as its prediction.
         goal: Which way is better.
-        bounds: Smallest and largest value it can take.
+        bounds: Smallest and largest value it can take; infinite where there is none.
+        scale: How its values become costs.
         name: What it is called in messages and reports.
         groups: Whether it takes group numbers as a third argument.
         time_limit: Seconds after which a call counts as failed; None waits for ever.
@@ -57,6 +57,10 @@ class Metric:
         (0.25, 0.75, True)
         >>> metric.values(torch.stack([logits, -logits]), targets).tolist() == [2 / 3, 0.0]
         True
+        >>> from sklearn.metrics import mean_absolute_error
+        >>> error = Metric(mean_absolute_error, on="values", goal="min")
+        >>> error.value(torch.tensor([[2.0], [4.0]]), torch.tensor([1.5, 3.0]))
+        0.75
     """
 
     def __init__(
@@ -65,8 +69,9 @@ class Metric:
         *,
         on: On | None = None,
         goal: Goal | None = None,
-        bounds: tuple[float, float] = (0.0, 1.0),
+        bounds: Bounds | Literal["usual"] | None = "usual",
         name: str | None = None,
+        key: str | None = None,
         batched: Callable[..., Tensor] | None = None,
         groups: bool = False,
         time_limit: float | None = None,
@@ -79,13 +84,18 @@ class Metric:
         Args:
             function: `function(y_true, prediction)` in scikit-learn's order, on NumPy arrays, or with `on="model"`
                 `function(model, inputs, targets)`. A torchmetrics object or a scikit-learn scorer does as well.
-            on: "labels" (classes), "scores" (probabilities), "logits" or "embeddings" (raw outputs), "model".
-                It may be left out for scorers, which choose themselves, and for torchmetrics' classification
-                metrics, which get scores and threshold them themselves.
+            on: "labels" (classes), "scores" (probabilities), "values" (real-valued predictions, in the shape of the
+                targets), "logits" or "embeddings" (raw outputs as they are), "outputs" (all that the network gives, of
+                any structure), "model" (the network itself). It may be left out for scorers, which choose
+                themselves, and for torchmetrics' classification metrics, which get scores.
             goal: "max" or "min". It may be left out for scorers (always "max") and for torchmetrics objects that
                 declare `higher_is_better`; it is never guessed.
-            bounds: Smallest and largest value the function can return.
+            bounds: Smallest and largest value the function can return, infinite where there is none; None if there is
+                neither. "usual" is None for values and for scorers of regression and negated losses, otherwise (0, 1).
+                A value worse than stated counts as the worst; one better than stated, or any before the first one
+                within the bounds, is an error, because the bounds are wrong.
             name: Name for messages; by default the function's own.
+            key: Which entry to take of a function that returns a mapping, or of a torchmetrics `MetricCollection`.
             batched: `batched(targets, predictions)` on tensors that gives the values of a whole population,
                 (population,). Both have a leading population dimension; classes are int64, scores float64.
             groups: Whether the functions take group numbers as a further argument.
@@ -95,18 +105,52 @@ class Metric:
             costly: Whether a call is so dear that the noise of the metric is better guessed than measured.
             hidden: Whether the function knows the truth and is given row numbers of the data as `y_true`.
         """
-        adopted = adopt(function, on=on, goal=goal)
+        adopted = adopt(function, on=on, goal=goal, key=key)
         self.function = adopted.function
         self.batched = batched
-        self.name = name or adopted.name
+        self.name = str(name or adopted.name)
         self.on: On = stated(self.name, "on", adopted.on, get_args(On))
         self.goal: Goal = stated(self.name, "goal", adopted.goal, get_args(Goal))
-        self.bounds = checked_bounds(self.name, bounds)
+        self.bounds = checked_bounds(self.name, adopted.bounds if isinstance(bounds, str) else bounds)
+        self.scale: Scale = scale_of(self.goal, self.bounds)
         self.groups = groups
         self.time_limit = positive(self.name, "time_limit", time_limit)
         self.parallel = int(positive(self.name, "parallel", parallel) or 1)
         self.costly = costly or self.on == "model"
         self.hidden = hidden
+        self._range = BoundsCheck(self.name, self.goal, self.bounds)
+
+    @property
+    def unbounded(self) -> bool:
+        """Whether it has no finite range, so that its costs depend on what it is `anchored` to."""
+        return isinstance(self.scale, Squashed)
+
+    def anchored(self, reference: float, spread: float | None = None) -> Self:
+        """The same metric with costs around a known value, if it is unbounded; otherwise itself.
+
+        Values a `spread` better or worse than the reference cost 1/4 or 3/4, whatever their units. Both should be
+        chosen once, from the original model's value, and kept: costs of different anchors cannot be compared.
+
+        Args:
+            reference: The value that shall cost 1/2: the original model's.
+            spread: By how much models are expected to differ; by default the size of the reference, or 1 if that is 0.
+
+        Example:
+            >>> error = Metric(lambda y, p: abs(y - p).mean(), on="values", goal="min", name="error").anchored(30.0)
+            >>> error.cost(30.0), error.cost(0.0), error.cost(1e9) < 1.0, round(error.natural(0.25), 9)
+            (0.5, 0.25, True, 0.0)
+        """
+        if not self.unbounded:
+            return self
+        spread = (abs(reference) or 1.0) if spread is None else spread
+        if not (math.isfinite(reference) and 0 < spread < math.inf):
+            raise MetricError(
+                f"metric {self.name!r} is anchored to {reference} with spread={spread}; "
+                f"a finite value and a positive spread are expected"
+            )
+        anchored = copy.copy(self)
+        anchored.scale = Squashed(self.goal, float(reference), float(spread), *self.bounds)
+        return anchored
 
     def value(self, outputs: Any, targets: Any, groups: Tensor | None = None) -> float:
         """Value of one model in natural units.
@@ -116,11 +160,22 @@ class Metric:
             targets: Truth, (n,); (n, columns) of 0 and 1 for multi-label outputs.
             groups: Group numbers, (n,); ignored unless the metric takes groups.
         """
-        if self.on == "outputs":
-            return self._answer(self._cases([outputs], targets, groups), 0)
-        groups = None if groups is None else groups.unsqueeze(0)
-        cases = self._cases(outputs.unsqueeze(0), targets.unsqueeze(0), groups)
-        return self._answer(cases, 0)
+        return self._answer(self._cases_of_one(outputs, targets, groups), 0)
+
+    def describe(self, outputs: Any, targets: Any, groups: Tensor | None = None) -> str:
+        """What its function is given for one model's outputs and targets, in a line.
+
+        Example:
+            >>> metric = Metric(max, on="labels", goal="max")
+            >>> metric.describe(torch.zeros(300, 3), torch.zeros(300))
+            'labels: int64 (300,), targets: int64 (300,)'
+        """
+        truth = "rows" if self.hidden else "targets"
+        if self.on == "model" or outputs is None:
+            return f"the network itself, inputs and {truth}" + (" and groups" if self.groups else "")
+        truths, predictions, *rest = self._cases_of_one(outputs, targets, groups).arrays(0)
+        parts = [(self.on, predictions), (truth, truths), *(("groups", each) for each in rest)]
+        return ", ".join(f"{name}: {kind_of(part)}" for name, part in parts)
 
     def values(
         self,
@@ -140,7 +195,7 @@ class Metric:
             failures: "raise" stops at the first member whose query fails; "nan" warns and gives NaN for it.
         """
         values = torch.full((len(outputs),), math.nan, dtype=torch.float64)
-        for member, value, error in self._answers(self._cases(outputs, targets, groups), None, failures):
+        for member, value, error in self._answers((outputs, targets, groups), None, failures):
             if error is not None and failures == "raise":
                 raise error
             if error is not None:
@@ -164,10 +219,13 @@ class Metric:
             >>> list(mcr().answers(torch.ones(3, 2), torch.tensor([0, 1]), members=[2]))
             [Answer(member=2, value=0.5, error=None)]
         """
-        return self._answers(self._cases(outputs, targets, groups), members, "nan")
+        return self._answers((outputs, targets, groups), members, "nan")
 
     def value_of_model(self, model: Any, inputs: Any, targets: Any, groups: Tensor | None = None) -> float:
         """Value of `model` on `inputs` in natural units; the model is run in eval mode, without gradients.
+
+        An adapted model is handed over as the network it was made of, which acts with phi for as long as the call
+        takes: its own class with its own methods and attributes.
 
         Example:
             >>> error = Metric(lambda model, x, y: abs(float(model(x) - y)), on="model", goal="min", name="error")
@@ -177,37 +235,38 @@ class Metric:
         if self.on != "model":
             return self.value(outputs_of(model, inputs), targets, groups)
         extra = (self._needed(groups),) if self.groups else ()
-        with evaluating(model):
-            return self._asked(model, inputs, targets, *extra)
+        with applied(model) as net:
+            return self._asked(net, *(copied(part) for part in (inputs, targets, *extra)))
 
     def cost(self, value: Number) -> Number:
-        """`value` as a cost in [0, 1], lower is better.
+        """`value` as a cost in [0, 1], lower is better; anything beyond the worst bound costs 1.
 
         In a tensor, NaN marks a query that failed and stays NaN.
         """
-        low, high = self.bounds
-        if isinstance(value, Tensor):
-            worst = value[~value.isnan()]
-            _ = [self._checked(float(extreme)) for extreme in (worst.aminmax() if worst.numel() else ())]
-            return self._flipped((value - low) / (high - low)).clamp(0.0, 1.0)
-        return min(max(self._flipped((self._checked(value) - low) / (high - low)), 0.0), 1.0)
+        known = value[~value.isnan()].tolist() if isinstance(value, Tensor) else [value]
+        for extreme in {min(known), max(known)} if known else ():
+            self._range.value(one_number(self.name, extreme))
+        return self.scale.cost(value)
 
     def natural(self, cost: Number) -> Number:
         """The value in natural units whose cost is `cost`."""
-        low, high = self.bounds
-        return low + (high - low) * self._flipped(cost)
+        return self.scale.natural(cost)
 
     def better(self, a: float, b: float) -> bool:
         """Whether `a` is strictly better than `b`, both in natural units; NaN is never better."""
         return a > b if self.goal == "max" else a < b
 
     def __repr__(self) -> str:
-        bounds = "" if self.bounds == (0.0, 1.0) else f", bounds={self.bounds}"
+        stated = None if self.bounds == (-math.inf, math.inf) else self.bounds
+        bounds = "" if stated == (None if self.on == "values" else (0.0, 1.0)) else f", bounds={stated}"
         groups = ", groups=True" if self.groups else ""
         return f"Metric({self.name!r}, on={self.on!r}, goal={self.goal!r}{bounds}{groups})"
 
-    def _flipped(self, share: Number) -> Number:
-        return 1.0 - share if self.goal == "max" else share
+    def _cases_of_one(self, outputs: Any, targets: Any, groups: Tensor | None) -> Cases | WholeCases:
+        if self.on == "outputs":
+            return self._cases([outputs], targets, groups)
+        groups = None if groups is None else groups.unsqueeze(0)
+        return self._cases(outputs.unsqueeze(0), targets.unsqueeze(0), groups)
 
     def _cases(self, outputs: Any, targets: Any, groups: Tensor | None) -> Cases | WholeCases:
         if self.on == "outputs":
@@ -217,7 +276,7 @@ class Metric:
                 f"metric {self.name!r} is computed on the model, not on {tuple(outputs.shape)} outputs: "
                 f"call value_of_model(model, inputs, targets)"
             )
-        return matched(outputs, targets, self._needed(groups) if self.groups else None, on=self.on)
+        return matched(outputs, targets, self._needed(groups) if self.groups else None, on=self.on, hidden=self.hidden)
 
     def _needed(self, groups: Tensor | None) -> Tensor:
         if groups is None:
@@ -229,23 +288,31 @@ class Metric:
         if self.batched is None or isinstance(cases, WholeCases):
             return None
         extra = () if cases.groups is None else (cases.groups,)
+        limit = None if self.time_limit is None else self.time_limit * len(cases.predictions)
         try:
-            limit = None if self.time_limit is None else self.time_limit * len(cases.predictions)
-            answers = within(limit, self.batched, cases.targets, cases.predictions, *extra)
-        except Exception as error:
+            answers = guarded(limit, self.batched, cases.targets, cases.predictions, *extra)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             if failures == "nan" or not cases.sound.all():
                 return None  # one member may have broken the others' computation
             raise self._raised(error) from error
-        if answers.shape != (len(cases.predictions),):
+        if not isinstance(answers, Tensor) or answers.shape != (len(cases.predictions),):
+            found = f"shape {tuple(answers.shape)}" if isinstance(answers, Tensor) else shown(answers)
             raise MetricError(
-                f"the batched form of metric {self.name!r} returned shape {tuple(answers.shape)} for a population of "
-                f"{len(cases.predictions)}: return one value a member"
+                f"the batched form of metric {self.name!r} returned {found} for a population of "
+                f"{len(cases.predictions)}: return a tensor with one value a member"
             )
         return answers.tolist()
 
-    def _answers(self, cases: Cases | WholeCases, members: Sequence[int] | None, failures: str) -> Iterator[Answer]:
+    def _answers(
+        self, about: tuple[Any, Any, Tensor | None], members: Sequence[int] | None, failures: str
+    ) -> Iterator[Answer]:
+        cases = self._cases(*about)
         members = range(len(cases.predictions)) if members is None else members
         known = self._batched_answers(cases, failures) if len(members) else None
+        if self.batched is not None and known is None:
+            cases = self._cases(*about)  # the batched form may have overwritten them before it failed
         if known is not None or self.parallel == 1:
             yield from (self._settled(cases, member, None if known is None else known[member]) for member in members)
             return
@@ -269,34 +336,19 @@ class Metric:
 
     def _asked(self, *arguments: Any) -> float:
         try:
-            answer = within(self.time_limit, self.function, *arguments)
-        except Exception as error:
+            answer = guarded(self.time_limit, self.function, *arguments)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # sys.exit in a metric is a failed query, not the end of the program
             raise self._raised(error) from error
         return self._checked(answer)
 
-    def _raised(self, error: Exception) -> MetricError:
-        if isinstance(error, MetricError):
-            return MetricError(f"metric {self.name!r}: {error}")
+    def _raised(self, error: BaseException) -> MetricError:
         return MetricError(
-            f"metric {self.name!r} (on={self.on!r}) raised {type(error).__name__}: {error}; a number is expected for "
+            f"metric {self.name!r} (on={self.on!r}) raised {said(error)}; a number is expected for "
             f"any prediction: handle this case in its function or choose another 'on'"
         )
 
     def _checked(self, answer: Any) -> float:
-        """The answer as a float, if it is a number within the bounds."""
-        number = as_float(answer)
-        low, high = self.bounds
-        slack = _TOLERANCE * (high - low)
-        if number is None:
-            raise MetricError(f"metric {self.name!r} returned {answer!r}; a single number is expected: return a float")
-        if not math.isfinite(number):
-            raise MetricError(
-                f"metric {self.name!r} gave {number}; a finite number is expected: "
-                f"check that it is defined on these data (every class present?) or handle the case in its function"
-            )
-        if not low - slack <= number <= high + slack:
-            raise MetricError(
-                f"metric {self.name!r} gave {number:g}, outside its bounds ({low:g}, {high:g}): "
-                f"state its true range with Metric(..., bounds=(low, high))"
-            )
-        return number
+        """The answer as a float, if it is a number that its bounds allow for."""
+        return self._range.answer(one_number(self.name, answer))

@@ -1,5 +1,6 @@
 """The registry of named metrics, and anything a user may call a metric made into one."""
 
+import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -8,9 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from metricopt.core.errors import MetricError, UnknownNameError
 from metricopt.core.registry import Registry
 from metricopt.metrics.adopted import Goal, On
+from metricopt.metrics.checks import shown
 from metricopt.metrics.metric import Metric
+from metricopt.metrics.scikit_learn import scorer_names
 
 METRICS: Registry[Callable[..., Metric]] = Registry("metric")
 """Factories of metrics by name; every parameter of theirs has a default: `METRICS["f1"]()`."""
@@ -45,11 +49,15 @@ def population_metric(batched: Callable[..., Tensor], *, name: str, on: On, goal
 
 
 def as_metric(metric: Any) -> Metric:
-    """A `Metric` from a metric, a registered name, a torchmetrics object or a scikit-learn scorer.
+    """A `Metric` from a metric, a name, a torchmetrics object or a scikit-learn scorer.
+
+    A name is one of those registered here or, if there is none, one that scikit-learn's `get_scorer` knows.
 
     Example:
         >>> as_metric("f1")
         Metric('f1', on='labels', goal='max')
+        >>> as_metric("neg_mean_absolute_error")
+        Metric('neg_mean_absolute_error', on='values', goal='max')
         >>> from sklearn.metrics import get_scorer
         >>> as_metric(get_scorer("roc_auc")).goal
         'max'
@@ -57,5 +65,29 @@ def as_metric(metric: Any) -> Metric:
     if isinstance(metric, Metric):
         return metric
     if isinstance(metric, str):
-        return METRICS[metric]()
+        return _named(metric)
+    if not callable(metric):
+        raise MetricError(
+            f"the metric is {shown(metric)}; expected a name such as 'f1', a Metric(function, on=..., goal=...), a "
+            f"scikit-learn scorer or a torchmetrics object"
+        )
     return Metric(metric)
+
+
+def _named(name: str) -> Metric:
+    if name in METRICS:
+        return METRICS[name]()
+    scorers = scorer_names()
+    if name in scorers:
+        from sklearn.metrics import get_scorer
+
+        return Metric(get_scorer(name), name=name)
+    raise UnknownNameError(f"there is no metric named {name!r}; {_advice(name, [*METRICS, *scorers])}")
+
+
+def _advice(name: str, known: list[str]) -> str:
+    """What else was meant: the same in other letters, scikit-learn's function of a scorer, or something alike."""
+    plain = name.lower().replace("-", "_").replace(" ", "_").removesuffix("_score")
+    meant = [each for each in (plain, f"{plain}_score", f"neg_{plain}", f"neg_mean_{plain}_error") if each in known]
+    near = meant or difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"

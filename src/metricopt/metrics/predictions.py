@@ -1,13 +1,15 @@
-"""From raw model outputs to what a metric wants to see: labels or scores."""
+"""From raw model outputs to what a metric wants to see: labels or scores; or from a model to its network."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from metricopt.core.errors import MetricError
+from metricopt.core.tree import Tree, each
 
 
 def labels_of(outputs: Tensor, *, multilabel: bool = False) -> Tensor:
@@ -124,6 +126,54 @@ def evaluating(model: Any) -> Iterator[None]:
     finally:
         for module, mode in modes:
             module.training = mode
+
+
+@runtime_checkable
+class Adapted(Protocol):
+    """A model whose network can be made to act as the model does, for some time."""
+
+    def net_at(self) -> AbstractContextManager[nn.Module]:
+        """The network, acting as the model does within this context."""
+        ...
+
+
+@contextmanager
+def applied(model: Any) -> Iterator[Any]:
+    """What a metric of the model itself is given, without gradients and in eval mode: the user's own network.
+
+    Buffers that it updates all the same, as those of a BatchNorm switched to train mode, are put back.
+
+    Example:
+        >>> net = nn.Linear(2, 1)
+        >>> with applied(net) as given:
+        ...     given is net, given.training
+        (True, False)
+    """
+    if isinstance(model, Adapted):
+        with model.net_at() as net, applied(net):
+            yield net
+        return
+    buffers = list(model.buffers()) if isinstance(model, nn.Module) else []
+    before = [(buffer, buffer.clone()) for buffer in buffers]
+    try:
+        with evaluating(model):
+            yield model
+    finally:
+        for buffer, content in before:
+            if not torch.equal(buffer, content):  # its version tells nothing: a BatchNorm's statistics do not raise it
+                with torch.no_grad():
+                    buffer.copy_(content)
+
+
+def copied(tree: Tree) -> Tree:
+    """The same tree with a copy of every tensor and array.
+
+    Example:
+        >>> one = {"x": torch.ones(2)}
+        >>> copied(one)["x"].zero_().tolist(), one["x"].tolist()
+        ([0.0, 0.0], [1.0, 1.0])
+    """
+    return tree.copy() if isinstance(tree, np.ndarray) else each(lambda tensor: tensor.detach().clone(), tree)
 
 
 def _single_logit_flat(outputs: Tensor) -> Tensor:

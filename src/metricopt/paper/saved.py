@@ -44,6 +44,8 @@ def load_value(folder: Path | str, *, fingerprint: str) -> ValueNetwork:
         )
     dim, members, hidden = saved.fact("dim", int), saved.fact("members", int), saved.fact("hidden", list)
     widths = [dim, *hidden, 1]
+    if any(isinstance(width, bool) or not isinstance(width, int) or width < 1 for width in (members, *widths)):
+        raise FileFormatError(f"the saved value has widths {str(widths)[:80]}; expected whole numbers: save it again")
     shapes = [
         list(saved.tensors[f"weights.{i}"].shape) for i in range(len(hidden) + 1) if f"weights.{i}" in saved.tensors
     ]
@@ -52,10 +54,10 @@ def load_value(folder: Path | str, *, fingerprint: str) -> ValueNetwork:
     norm = saved.fact("norm", str)
     if norm not in ("batch", "layer", "none"):
         raise FileFormatError(f"the saved value has norm={norm[:40]!r}; expected batch, layer or none: save it again")
-    value = ValueNetwork(dim, members=members, hidden=tuple(hidden), norm=norm, generator=torch.Generator())
     try:
+        value = ValueNetwork(dim, members=members, hidden=tuple(hidden), norm=norm, generator=torch.Generator())
         value.load_state_dict(saved.tensors)
-    except RuntimeError as error:
+    except (RuntimeError, TypeError, ValueError, ArithmeticError) as error:
         why = " ".join(str(error).split())[:200]
         raise FileFormatError(f"the saved tensors are not those of a value network: {why}") from error
     return value.eval()

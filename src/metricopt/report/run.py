@@ -129,8 +129,8 @@ class Run:
     @property
     def calls(self) -> tuple[int, int] | None:
         """How often the metric was really called, in the search and for the decision, if both were counted."""
-        search, decision = self.result.get("calls_search"), self.result.get("calls_decision")
-        return (search, decision) if isinstance(search, int) and isinstance(decision, int) else None
+        calls, decision = self.result.get("calls"), self.result.get("decision_calls")
+        return (calls - decision, decision) if isinstance(calls, int) and isinstance(decision, int) else None
 
     @property
     def sign(self) -> float:

@@ -118,7 +118,8 @@ def read_events(path: Path | str) -> list[Event]:
         content = path.read_bytes()
     except OSError as error:
         raise FileFormatError(f"{path} cannot be read ({error.strerror}); expected the event log of a run") from error
-    lines = content.split(b"\n")[:-1]  # what follows the last line end is torn, or nothing
+    *lines, torn = content.split(b"\n")
+    _check_torn(torn, path)
     found = [_parsed(line, number, path) for number, line in enumerate(lines, start=1)]
     bare = next((number for number, line in enumerate(found, start=1) if line.sealed != found[0].sealed), None)
     if bare is not None:
@@ -164,12 +165,17 @@ def _cut_torn_line(file: FileIO, path: Path) -> None:
     content = path.read_bytes()
     whole = content.rfind(b"\n") + 1
     torn = content[whole:]
+    _check_torn(torn, path)
+    if torn:
+        file.truncate(whole)
+
+
+def _check_torn(torn: bytes, path: Path) -> None:
+    """What follows the last line end is nothing, or the beginning of an event: being written, or cut short."""
     if not (torn.startswith(_BEGINNING) or _BEGINNING.startswith(torn)):
         raise FileFormatError(
             f"{path} ends with {torn[:40]!r}, which is no event; expected the event log of a run: choose another folder"
         )
-    if torn:
-        file.truncate(whole)
 
 
 @functools.cache

@@ -6,6 +6,7 @@ answered from the journal as long as it asks about the very same phi, bit for bi
 
 import json
 import math
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -63,7 +64,11 @@ class Journal:
     def asked(self, key: str) -> list[float | None] | None:
         """What metric calls beyond the queries had answered under this key, if they were made before."""
         values = self._asked.get(key)
-        return values if isinstance(values, list) else None
+        if values is None:
+            return None
+        if not isinstance(values, list) or not all(_is_answer(value) for value in values):
+            raise FileFormatError(f"the answers {str(values)[:60]} of the event log are damaged; expected numbers")
+        return values
 
     def query(self, index: int, phi: Tensor, fields: Mapping[str, Any], *, sync: bool = False) -> None:
         """Write down the answer to a query about phi (dim,)."""
@@ -71,7 +76,10 @@ class Journal:
 
     def note(self, event: str, fields: Mapping[str, Any]) -> None:
         """Write down something else, unless the run that is continued had written the same."""
-        identity = _identity({"event": event, **plain(fields)})
+        written = plain(fields)
+        if event == "asked":  # so that a run recalls its own calls as one that continues it would
+            self._asked[str(written["key"])] = written["values"]
+        identity = _identity({"event": event, **written})
         if self._written[identity] > 0:
             self._written[identity] -= 1
         else:
@@ -170,8 +178,13 @@ def _identity(event: Mapping[str, Any]) -> str:
 def _index(event: Event) -> int:
     index = event.get("index")
     if not isinstance(index, int):
-        raise FileFormatError(f"a query of the event log has the index {index!r}; expected a number: start anew")
+        raise FileFormatError(f"a query of the event log has the index {str(index)[:60]!r}; expected a number: start anew")
     return index
+
+
+def _is_answer(value: Any) -> bool:
+    """A number that a float can hold, or null for a call without an answer."""
+    return value is None or (isinstance(value, int | float) and abs(value) <= sys.float_info.max)
 
 
 def _same_size(event: Event, phi: Tensor) -> bool:

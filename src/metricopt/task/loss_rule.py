@@ -71,9 +71,10 @@ def loss_rule(loss: Loss | None, model: AdaptedModel, data: Data) -> LossRule:
     if key is not None:
         batch = data.batch(torch.arange(min(2, len(data))), seed=0)
         own = LossRule("the model's own loss", _own_loss, of_batch=True, label_key=key)
-        with torch.no_grad():
-            output = model.output(torch.zeros(model.dim), own.inputs(Batch(*(on_model(model, part) for part in batch))))
-        if _found_loss(output) is not None:
+        phi = torch.zeros(model.dim, requires_grad=True)
+        found = _found_loss(model.output(phi, own.inputs(Batch(*(on_model(model, part) for part in batch)))))
+        # Computed inside the network, it knows nothing of a phi that changes outputs only: nothing to follow.
+        if found is not None and found.requires_grad:
             return own
     return _default(model, data)
 

@@ -4,8 +4,6 @@ import hashlib
 import io
 import os
 import tarfile
-import zipfile
-import zlib
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
@@ -17,6 +15,7 @@ import torch
 from metricopt.core.errors import DataError
 from metricopt.data.dataset import Examples
 from metricopt.data.images import Images
+from metricopt_lab.data.archives import DAMAGE, bounded, npz_arrays
 from metricopt_lab.data.download import cache_folder, fetch, keep
 
 ADDRESS = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
@@ -41,7 +40,7 @@ SOURCE = "Krizhevsky, A. (2009), Learning Multiple Layers of Features from Tiny 
 
 _SIDE = 32
 _ROW = 1 + 3 * _SIDE * _SIDE  # the label, then red, green and blue, each row by row
-_DAMAGE = (OSError, EOFError, KeyError, ValueError, tarfile.TarError, zipfile.BadZipFile, zlib.error)
+_MOST = 200_000_000  # bytes of an array; the training images have 153,600,000
 
 
 class Cifar10(NamedTuple):
@@ -143,15 +142,16 @@ def read(path: Path) -> np.ndarray:
     try:
         if path.suffix != ".npz":
             return unpack(path.read_bytes())
-        # Opened here: np.load would leave a damaged file open.
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            pixels = np.concatenate([arrays["x_train"], arrays["x_test"]])
-            labels = np.concatenate([arrays["y_train"], arrays["y_test"]])
+        names = ("x_train", "x_test", "y_train", "y_test")
+        arrays = npz_arrays(path, names, most=_MOST)
+        pixels, labels = np.concatenate(arrays[:2]), np.concatenate(arrays[2:])
         batches = np.empty((len(labels), _ROW), np.uint8)
         batches[:, 0] = labels
         batches[:, 1:].reshape(-1, 3, _SIDE, _SIDE)[:] = pixels.transpose(0, 3, 1, 2)
         return batches.reshape(len(BATCHES), -1, _ROW)
-    except _DAMAGE as error:
+    except DataError:
+        raise
+    except DAMAGE as error:
         raise DataError(
             f"{path} cannot be read ({error}); expected CIFAR-10: delete the file and load again"
         ) from error
@@ -169,9 +169,9 @@ def unpack(archive: bytes) -> np.ndarray:
         with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
             names = {Path(name).stem: name for name in tar.getnames() if name.endswith(".bin")}
             files = [tar.extractfile(names[batch]) for batch in BATCHES]
-            content = b"".join(file.read() for file in files if file is not None)
+            content = b"".join(bounded(file, _MOST // 5) for file in files if file is not None)
         return np.frombuffer(content, np.uint8).reshape(len(BATCHES), -1, _ROW)
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise DataError(
             f"{archive[:20]!r}... cannot be unpacked ({error}); expected {Path(ADDRESS).name}: get it again"
         ) from error

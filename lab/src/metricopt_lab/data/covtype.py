@@ -1,17 +1,16 @@
 """UCI CoverType: from a local copy, the cache, or UCI itself, with the same verified contents."""
 
-import gzip
 import hashlib
 import io
 import os
 import zipfile
-import zlib
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from metricopt.core.errors import DataError
+from metricopt_lab.data.archives import DAMAGE, bounded, gunzipped, npz_arrays
 from metricopt_lab.data.download import cache_folder, fetch, keep
 from metricopt_lab.data.table import DATASETS, Table, indicators
 
@@ -29,7 +28,7 @@ NUMBERS = (
 AREAS, SOILS, COVERS = 4, 40, 7
 COLUMNS = (*NUMBERS, *(f"wilderness={k}" for k in range(AREAS)), *(f"soil={k}" for k in range(SOILS)))
 
-_DAMAGE = (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile, zlib.error)
+_MOST = 100_000_000  # bytes of any part of it; UCI's table has 75,169,317
 
 
 class Survey(NamedTuple):
@@ -152,13 +151,13 @@ def read(path: Path) -> Survey:
         Traceback (most recent call last):
         metricopt.core.errors.DataError: nowhere.npz cannot be read ...
     """
-    if path.suffix != ".npz":
-        return decode(path.read_bytes())
     try:
-        # Opened here: np.load would leave a damaged file open.
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            return Survey(*(arrays[name] for name in Survey._fields))
-    except _DAMAGE as error:
+        if path.suffix != ".npz":
+            return decode(path.read_bytes())
+        return Survey(*npz_arrays(path, Survey._fields, most=_MOST))
+    except DataError:
+        raise
+    except DAMAGE as error:
         raise DataError(
             f"{path} cannot be read ({error}); expected CoverType: delete the file and load again"
         ) from error
@@ -176,7 +175,7 @@ def decode(payload: bytes) -> Survey:
     """
     try:
         rows = np.loadtxt(io.BytesIO(_text(payload)), dtype=np.int16, delimiter=",", ndmin=2)  # (rows, 55)
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise DataError(
             f"{payload[:20]!r}... cannot be decoded ({error}); expected UCI's covtype.data: get it again"
         ) from error
@@ -194,9 +193,9 @@ def decode(payload: bytes) -> Survey:
 
 def _text(payload: bytes) -> bytes:
     if payload.startswith(b"PK"):
-        with zipfile.ZipFile(io.BytesIO(payload)) as archive:
-            payload = archive.read("covtype.data.gz")
-    return gzip.decompress(payload) if payload.startswith(b"\x1f\x8b") else payload
+        with zipfile.ZipFile(io.BytesIO(payload)) as archive, archive.open("covtype.data.gz") as file:
+            payload = bounded(file, _MOST)
+    return gunzipped(payload, most=_MOST) if payload.startswith(b"\x1f\x8b") else payload
 
 
 def verified(survey: Survey, origin: str) -> Survey:

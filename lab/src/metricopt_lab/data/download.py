@@ -5,11 +5,14 @@ import os
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from metricopt.core.errors import DataError, FileFormatError
 from metricopt.core.writing import write_bytes
+from metricopt_lab.data.archives import bounded
 
 _SECONDS = 60
+_MOST = 1_000_000_000  # bytes; the largest data set has 170 MB
 
 
 def fetch(addresses: Sequence[str], *, otherwise: str) -> bytes:
@@ -28,10 +31,18 @@ def fetch(addresses: Sequence[str], *, otherwise: str) -> bytes:
     for address in addresses:
         try:
             with urllib.request.urlopen(address, timeout=_SECONDS) as answer:
-                return answer.read()
-        except (OSError, http.client.HTTPException) as error:
+                return _whole(answer)
+        except (OSError, ValueError, http.client.HTTPException) as error:
             failures.append(f"{address} ({error})")
     raise DataError(f"nothing came from {' or '.join(failures)}; expected the data set there: {otherwise}")
+
+
+def _whole(answer: Any) -> bytes:
+    content = bounded(answer, _MOST)
+    left = getattr(answer, "length", None)  # what a server said and did not send; files have none
+    if left:
+        raise http.client.IncompleteRead(content, left)
+    return content
 
 
 def cache_folder() -> Path:

@@ -247,15 +247,23 @@ class _Run:
             if found is None or found.shape != tensor.shape or found.dtype != tensor.dtype:
                 raise FileFormatError(f"the saved training lacks {name!r} as it is now; expected the same network")
             tensor.copy_(found)
-        self.step, self.loss_sum = saved.fact("step", int), float(saved.fact("loss_sum", (int, float)))
-        self.seconds = float(saved.fact("seconds", (int, float)))
         self.history = [_epoch(record) for record in saved.fact("history", list)]
+        self.step = saved.fact("step", int)
+        try:
+            self.loss_sum, self.seconds = (float(saved.fact(name, (int, float))) for name in ("loss_sum", "seconds"))
+        except OverflowError as error:
+            raise FileFormatError(f"the saved training has sums that are none ({error}); start anew") from error
+        if not 0 <= self.step <= self.total or len(self.history) != self.step // self.steps:
+            raise FileFormatError(
+                f"the saved training is at step {str(self.step)[:40]} of {self.total} after {len(self.history)} "
+                f"epochs; expected one epoch every {self.steps} steps: start anew"
+            )
 
 
 def _epoch(record: Any) -> Epoch:
     try:
         return Epoch(*(float(record[name]) for name in ("loss", "accuracy", "seconds")))
-    except (TypeError, KeyError, ValueError) as error:
+    except (TypeError, LookupError, ValueError, OverflowError) as error:
         raise FileFormatError(
             f"the saved training has the epoch {str(record)[:60]!r}; the file is damaged: start anew"
         ) from error
@@ -271,8 +279,8 @@ def _enter(run: _Run, folder: Path, facts: dict[str, Any], *, resume: bool) -> N
     for name, value in facts.items():
         if before.get(name) != value:
             raise FileFormatError(
-                f"the training in {folder} cannot be resumed: {name} was {before.get(name)!r} and is {value!r}; "
-                f"expected no difference: undo it or choose a new folder"
+                f"the training in {folder} cannot be resumed: {name} was {str(before.get(name))[:80]} and is "
+                f"{value!r}; expected no difference: undo it or choose a new folder"
             )
     run.restore(saved)
 

@@ -16,8 +16,7 @@ def draw_ablation(records: Sequence[Record], path: Path) -> None:
     networks = [r for r in records if r["metric"] == "network"]
     problems = list(dict.fromkeys(r["data"] for r in searches))
     figure = Figure(figsize=(11, 6.6), layout="constrained")
-    # Rows of their own: of different numbers of plots.
-    upper, lower = figure.subfigures(2, 1, squeeze=False)[:, 0]
+    upper, lower = figure.subfigures(2, 1)  # pyright: ignore[reportGeneralTypeIssues] - rows of their own: of different numbers of plots
     for place, problem in enumerate(problems):
         _bars(upper.add_subplot(1, len(problems), place + 1), [r for r in searches if r["data"] == problem], problem)
     for place, problem in enumerate(dict.fromkeys(r["data"] for r in networks)):

@@ -6,10 +6,13 @@ import torch
 from sklearn.metrics import f1_score
 from torch import nn
 
-from metricopt.acceptance.bootstrap import Comparison, climb, compare
+from metricopt.acceptance.comparison import Comparison
+from metricopt.acceptance.judge import Judge, climb, compare, decision_calls, gathered
+from metricopt.adapters import OutputAffine, adapt
 from metricopt.core.errors import MetricFailureWarning
 from metricopt.data.dataset import Examples
-from metricopt.metrics import Metric, accuracy, aucpr, f_beta, mcr, worst_group_accuracy
+from metricopt.metrics import Constraint, Metric, accuracy, aucpr, f_beta, mcr, worst_group_accuracy
+from metricopt.run.ledger import QueryLedger
 
 ERROR = 0.3
 
@@ -180,9 +183,15 @@ def ladder(rows, seed, *, steps):
     return outputs, Examples(torch.zeros(rows, 1), targets)
 
 
+def decided(outputs, examples, *, seed=0, resamples=None, metric=None, **options):
+    metric = mcr() if metric is None else metric
+    evidence = gathered(metric, outputs, examples, resamples=resamples, generator=seeded(seed))
+    return climb(metric, evidence, examples=len(examples), **options)
+
+
 def climbed(seed, steps, rows=600, resamples=200):
     outputs, examples = ladder(rows, seed, steps=steps)
-    return climb(mcr(), outputs, examples, resamples=resamples, generator=seeded(seed))
+    return decided(outputs, examples, seed=seed, resamples=resamples)
 
 
 NO_BETTER = (0.2, 0.2 * ERROR / (1 - ERROR))  # as many rows lost as won
@@ -227,21 +236,136 @@ def test_in_four_of_five_resamples_it_must_be_better_than_a_plainer_one(kept, su
         outputs, examples = ladder(600, seed, steps=[(0.6, 0.0), (0.25, 0.02)])
         between = compare(mcr(), outputs[1:], examples, resamples=200, generator=seeded(seed))
         if sure[0] < between.confidence < sure[1]:
-            assert climb(mcr(), outputs, examples, resamples=200, generator=seeded(seed))[0] == kept
+            assert decided(outputs, examples, seed=seed, resamples=200)[0] == kept
             seen += 1
     assert seen >= 3
 
 
 def test_a_candidate_turned_down_for_another_reason_still_counts():
     outputs, examples = pair(200, 0, repaired=0.5, spoiled=0.0)
-    assert climb(mcr(), outputs, examples, among=2, generator=seeded())[1].level == pytest.approx(0.95)
+    assert decided(outputs, examples, among=2)[1].level == pytest.approx(0.95)
 
 
 def test_a_single_candidate_has_the_whole_error_to_itself():
     outputs, examples = pair(200, 0, repaired=0.5, spoiled=0.0)
-    kept, alone = climb(mcr(), outputs, examples, resamples=99, generator=seeded(1))
+    kept, alone = decided(outputs, examples, seed=1, resamples=99)
     wrong = torch.stack([(each > 0).long() != examples.targets for each in outputs]).double()
     draws = torch.randint(200, (99, 200), generator=seeded(1))
     gains = (wrong[0][draws] - wrong[1][draws]).mean(1).sort().values
     assert kept == 1 and alone.level == 0.9
     assert alone.interval == pytest.approx((float(gains[4]), float(gains[-5])))  # the fifth of 99: 5% are below it
+
+
+class Asked:
+    """Error rate that knows how often it was asked about how many rows."""
+
+    def __init__(self):
+        self.rows = []
+
+    def __call__(self, truth, labels):
+        self.rows.append(len(truth))
+        return float((truth != labels).mean())
+
+
+def costly(function=None):
+    return Metric(function or Asked(), on="labels", goal="min", costly=True, name="error")
+
+
+@pytest.mark.parametrize("steps", [[(0.05, 0.05 * ERROR / (1 - ERROR))], [NO_BETTER], [NO_BETTER, NO_BETTER]])
+def test_a_dear_metric_too_accepts_candidates_that_are_no_better_in_at_most_five_percent(steps):
+    accepted = 0
+    for seed in range(400):
+        outputs, examples = ladder(160, seed, steps=steps)
+        accepted += decided(outputs, examples, seed=seed, metric=costly())[1].accepted
+    assert accepted <= 400 * 0.05 + 2.5 * math.sqrt(400 * 0.05 * 0.95)
+
+
+def test_a_dear_metric_still_accepts_a_much_better_candidate_nearly_always():
+    found = []
+    for seed in range(30):
+        outputs, examples = pair(160, seed, repaired=0.6, spoiled=0.05)
+        found.append(compare(costly(), outputs, examples, generator=seeded(seed)).accepted)
+    assert sum(found) >= 28
+
+
+@pytest.mark.parametrize("rows", [5, 160, 163])
+def test_a_dear_metric_is_asked_on_all_rows_and_with_each_of_at_most_eight_folds_left_out(rows):
+    asked = Asked()
+    outputs, examples = pair(rows, 0, repaired=0.4, spoiled=0.1)
+    found = gathered(costly(asked), outputs, examples, resamples=None, generator=seeded())
+    folds = min(8, rows)
+    assert found.calls == len(asked.rows) == 2 * (1 + folds) and asked.rows.count(rows) == 2
+    assert sum(rows - count for count in asked.rows) == 2 * rows  # every row is left out once, of both
+
+
+def shifted_line():
+    """Rows on a line of which the original errs on a quarter, and a shift of -0.5 on none."""
+    x = torch.linspace(-1, 1, 100)[:, None]
+    model = adapt(nn.Linear(1, 1), OutputAffine())
+    _ = model.net.weight.data.fill_(1.0), model.net.bias.data.fill_(0.5)
+    return model, Examples(x, (x[:, 0] > 0).long())
+
+
+PAIR = torch.tensor([[0.0, 0.0], [0.0, -0.5]])
+
+
+def test_a_judge_compares_what_the_model_predicts_at_each_phi():
+    model, data = shifted_line()
+    found = Judge(model, data).compare(mcr(), PAIR)
+    assert (found.before, found.after, found.accepted) == (pytest.approx(0.25), 0.0, True)
+    assert not model.phi.any()
+
+
+def test_a_judge_of_models_is_a_judge_of_their_predictions():
+    model, data = shifted_line()
+
+    def error_of(model, inputs, targets):
+        return float(((model(inputs)[:, 0] > 0) != targets).double().mean())
+
+    of_model = Judge(model, data, seed=3).compare(Metric(error_of, on="model", goal="min"), PAIR)
+    of_labels = Judge(model, data, seed=3).compare(costly(), PAIR)
+    assert of_model.interval == pytest.approx(of_labels.interval) and of_model.after == of_labels.after
+    assert not model.phi.any()
+
+
+@pytest.mark.parametrize("dear", [False, True])
+def test_every_call_of_a_judge_is_counted_and_no_more_are_made_than_promised(dear):
+    model, data = shifted_line()
+    asked, ledger = Asked(), QueryLedger()
+    metric = Metric(asked, on="labels", goal="min", costly=dear)
+    Judge(model, data, ledger=ledger).keep_best(metric, PAIR[1:])
+    assert ledger.calls == ledger.decisions == len(asked.rows) == (2 * 9 if dear else 2 * 501)
+    assert len(asked.rows) <= decision_calls(metric, 1)
+    Judge(model, data, ledger=ledger).check(Constraint(metric, at_most=0.4), PAIR)
+    assert ledger.calls == len(asked.rows) and ledger.checks == (10 if dear else 502)
+
+
+def test_a_dear_metric_that_fails_at_first_is_asked_again_and_every_call_is_counted():
+    model, data = shifted_line()
+    asked, ledger = Asked(), QueryLedger()
+
+    def once_failing(truth, labels):
+        value = asked(truth, labels)
+        return math.nan if len(asked.rows) == 1 else value
+
+    with pytest.warns(MetricFailureWarning, match="'error' gave nan"):
+        found = Judge(model, data, ledger=ledger).compare(costly(once_failing), PAIR)
+    assert found.before == pytest.approx(0.25) and found.accepted
+    assert ledger.calls == len(asked.rows) == 2 * (9 + 1) <= decision_calls(costly(), 1)
+
+
+def test_a_constraint_of_a_dear_metric_is_bounded_by_students_distribution_over_the_folds():
+    model, data = shifted_line()
+    kept = Judge(model, data).check(Constraint(costly(), at_most=0.4), torch.zeros(2, 2))
+    spread = math.sqrt(0.25 * 0.75 / 100)
+    assert kept.before == kept.after == pytest.approx(0.25) and kept.holds
+    assert 0.25 + 0.3 * spread < kept.bound < 0.25 + 3 * spread
+
+
+def test_changes_are_of_classes_and_hidden_truth_has_none():
+    model, data = shifted_line()
+    found = Judge(model, data).changes(mcr(), PAIR)
+    assert (found["won"], found["lost"]) == ([25, 0], [0, 0])
+    hidden = Metric(Asked(), on="labels", goal="min", hidden=True)
+    assert Judge(model, data).changes(hidden, PAIR) == {}
+    assert Judge(model, data).changes(Metric(Asked(), on="embeddings", goal="min"), PAIR) == {}
