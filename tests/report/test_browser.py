@@ -81,6 +81,7 @@ def test_the_page_never_scrolls_sideways(html, profile, width):
 
 
 HIDDEN_COLUMNS = """[...document.querySelectorAll('.scroll')]
+  .filter(e => e.clientWidth && e.scrollWidth > e.clientWidth)
   .filter(each => each.scrollWidth > each.clientWidth).map(each => each.firstChild.id).join()"""
 # Names of axes and ticks that lie on each other, of the drawings that are shown.
 OVERLAPS = """[...document.querySelectorAll('svg[role=img]')].flatMap(svg => {

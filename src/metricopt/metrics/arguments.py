@@ -95,6 +95,8 @@ def _sound(outputs: Tensor, on: str) -> Tensor:
 
 
 def _class_predictions(outputs: Tensor, targets: Tensor, on: str) -> Tensor:
+    if outputs.ndim == targets.ndim + 1 and outputs.ndim > 3:
+        return _dense_predictions(outputs, targets, on)
     multilabel = targets.ndim == 3
     if multilabel and targets.shape != outputs.shape:
         raise MetricError(
@@ -102,6 +104,24 @@ def _class_predictions(outputs: Tensor, targets: Tensor, on: str) -> Tensor:
             f"targets need one output column each: give targets as (n,) class numbers or (n, columns) of 0 and 1"
         )
     return (labels_of if on == "labels" else scores_of)(outputs, multilabel=multilabel)
+
+
+def _dense_predictions(outputs: Tensor, targets: Tensor, on: str) -> Tensor:
+    """Labels (population, n, ...) or scores (..., classes) of several positions an example, as of pixels or tokens.
+
+    The axis of classes is where torch's losses expect it, (n, classes, ...), or else the last.
+    """
+    places = targets.shape[2:]
+    if outputs.shape[3:] == places:
+        outputs = outputs.movedim(2, -1)
+    elif outputs.shape[2:-1] != places:
+        raise MetricError(
+            f"outputs {tuple(outputs.shape)} and targets {tuple(targets.shape)} per population do not fit; expected "
+            f"(n, classes, ...) or (n, ..., classes) for targets (n, ...): describe the metric with on='logits'"
+        )
+    flat = outputs.flatten(1, -2)  # (population, n * places, classes)
+    found = (labels_of if on == "labels" else scores_of)(flat)
+    return found.unflatten(1, targets.shape[1:])
 
 
 def _shaped_like(targets: Tensor, outputs: Tensor) -> Tensor:

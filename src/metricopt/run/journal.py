@@ -178,7 +178,9 @@ def _identity(event: Mapping[str, Any]) -> str:
 def _index(event: Event) -> int:
     index = event.get("index")
     if not isinstance(index, int):
-        raise FileFormatError(f"a query of the event log has the index {str(index)[:60]!r}; expected a number: start anew")
+        raise FileFormatError(
+            f"a query of the event log has the index {str(index)[:60]!r}; expected a number: start anew"
+        )
     return index
 
 

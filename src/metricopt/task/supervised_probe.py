@@ -47,7 +47,9 @@ class SupervisedProbe(Probe):
         example = on_model(self._task.model, self._task.search.inputs_at(slice(0, 1)))
         with torch.no_grad():
             first = self._task.model.outputs(torch.zeros(1, self.dim), example)
-        return first.dim() >= 2 and first.shape[1] == 1 and (self._task.simple or first.dim() <= 3)
+        # Of dense outputs, as of segmentation, one row has many positions: no view knows their axis of classes.
+        raw = self._task.simple and self._task.metric.on in ("logits", "embeddings", "values")
+        return first.dim() >= 2 and first.shape[1] == 1 and (raw or first.dim() <= 3)
 
     @property
     def views(self) -> tuple[View, ...]:
