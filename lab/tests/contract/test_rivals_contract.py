@@ -130,7 +130,8 @@ def test_a_rival_ends_no_worse_than_it_starts_and_all_but_the_first_better(name)
 @pytest.mark.parametrize("name", UNLABELLED)
 def test_the_seed_decides_all_and_global_random_states_are_untouched(name):
     before, numpy_before = torch.random.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
-    first, again = (BASELINES[name].run(Watched(queries=40), queries=40, seed=3) for _ in range(2))
+    oracles = [Oracle(Watched(), QueryLedger(budget=40)) for _ in range(2)]
+    first, again = (BASELINES[name].run(oracle, queries=40, seed=3) for oracle in oracles)
     assert torch.equal(first.phi, again.phi)
     assert [count for count, _ in first.incumbents] == [count for count, _ in again.incumbents]
     assert torch.equal(before, torch.random.get_rng_state())
