@@ -11,16 +11,19 @@ import torch
 from tests.api.any_models import CASES, Case
 
 import metricopt as mo
+from metricopt.api.optimize import adapted
 from metricopt.core.tree import opened, tensors_of
+from metricopt.data.splits import three_sets
+from metricopt.metrics import as_metric
 from metricopt.run.events import NAME
+from metricopt.task.supervised import SupervisedTask
 
 QUERIES = 40
 
-# Why a kind has no prefix cache, in the cache's own words; the others have one.
+# Why some kinds have no prefix cache, in the cache's own words; the others have one.
 UNCACHED = {
-    "hugging_face": "differ in shape",
-    "detector": "expected one to three tensors",
-    "generator": "",
+    "hugging_face": "differ in shape from batch to batch",
+    "detector": "expected one to three tensors with one row an example",
 }
 
 
@@ -83,6 +86,20 @@ def test_it_is_saved_and_loaded(done):
     again = mo.load_result(folder, case.net, case.metric, example=example, read=case.more.get("read"))
     assert torch.equal(again.model.phi, result.model.phi)
     assert all(torch.equal(a, b) for a, b in zip(said(again.model, inputs), said(result.model, inputs), strict=True))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_no_phi_can_change_is_cached_or_one_sentence_says_why_not(name):
+    case = CASES[name]()
+    sets = three_sets(case.train, case.val, None, seed=0, collate=case.more.get("collate"))
+    example = sets["train"].inputs_at(slice(0, 2))
+    model = adapted(case.net, None, example=example, seed=0, read=case.more.get("read"))
+    metric = as_metric(case.metric)
+    task = SupervisedTask(
+        model, loss=case.more.get("loss"), metric=metric, train=sets["train"], search=sets["val"], batch_size=16
+    )
+    assert task.cache.holds(task.search) == (name not in UNCACHED)
+    assert UNCACHED.get(name, "") in task.cache.reason
 
 
 @pytest.mark.parametrize("name", ["hugging_face", "detector", "two_inputs"])
