@@ -15,7 +15,7 @@ LAYERS = (
     ("metrics", "losses", "adapters"),
     ("task",),
     ("paper", "acceptance"),
-    ("search",),
+    ("search", "crossfit"),
     ("api",),
     ("integrations", "report"),
     ("demo",),

@@ -1,6 +1,5 @@
 """Seven kinds of models go through `optimize` as they are: better, merged, saved and loaded, killed and resumed."""
 
-import json
 import signal
 import subprocess
 import sys
@@ -114,7 +113,7 @@ count = 0
 def watch(event):
     global count
     count += event["event"] == "query"
-    if count == 13 and {{kill}}:
+    if count == 7 and {{kill}}:
         os.kill(os.getpid(), signal.SIGKILL)
 result = CASES[{name!r}]().optimize(queries=25, seed=1, run_dir={{folder!r}}, resume={{resume}}, watch=[watch])
 print(result.model.phi.detach().numpy().tobytes().hex())
@@ -128,5 +127,5 @@ print(result.model.phi.detach().numpy().tobytes().hex())
     assert run("torn", kill=True).returncode == -signal.SIGKILL
     resumed = run("torn", resume=True)
     assert whole.stdout and resumed.stdout == whole.stdout, resumed.stderr
-    events = [json.loads(line)["event"] for line in (tmp_path / "torn" / NAME).read_text().splitlines()]
-    assert events.count("query") == 25
+    asked = [(tmp_path / folder / NAME).read_text().count('"event": "query"') for folder in ("torn", "whole")]
+    assert asked[0] == asked[1] > 7

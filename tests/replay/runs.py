@@ -18,7 +18,7 @@ QUERIES = 45
 
 
 def default(problem: Problem) -> tuple[Tensor, list[float]]:
-    """`optimize` as it comes."""
+    """`optimize` with its own search of an adapter."""
     return _optimized(problem, "default")
 
 
@@ -39,6 +39,8 @@ def _optimized(problem: Problem, preset: str) -> tuple[Tensor, list[float]]:
         preset=preset,  # pyright: ignore[reportArgumentType]
         batch_size=64,
         seed=3,
+        tune="adapter",
+        confidence=0.95,
     )
     return torch.stack([result.proposal, result.model.phi.detach()]), [q.cost for q in result.ledger.queries]
 

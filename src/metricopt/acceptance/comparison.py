@@ -16,6 +16,8 @@ class Comparison:
         confidence: Probability that the new model is better: the share of the resamples in which it strictly is.
         resamples: Resamples, or parts of the rows, that gave a number.
         examples: Rows compared on.
+        rows: What kind of rows these are: "held-out" from everything, or "out-of-fold", each predicted by networks that
+            have not seen it.
 
     Example:
         >>> gain = Comparison(0.20, 0.18, (0.01, 0.03), level=0.9, confidence=0.99, resamples=500, examples=1000)
@@ -30,6 +32,7 @@ class Comparison:
     confidence: float
     resamples: int
     examples: int
+    rows: str = "held-out"
 
     @property
     def accepted(self) -> bool:

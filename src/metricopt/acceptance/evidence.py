@@ -31,6 +31,8 @@ class Evidence:
         others: On resamples, or with one fold left out, (candidates, choices), NaN where the metric failed.
         folds: Whether the choices leave out a fold each.
         calls: Calls of the metric it took.
+        widening: By how much errors are larger than these rows show, as of rows that choices were made on. Intervals
+            are then those of a normal distribution around the gain on all rows.
 
     Example:
         >>> flat = Evidence(torch.tensor([0.5, 0.6]), torch.tensor([[0.5] * 40, [0.6] * 40]), folds=False, calls=82)
@@ -42,6 +44,7 @@ class Evidence:
     others: Tensor
     folds: bool
     calls: int
+    widening: float = 1.0
 
     def gains(self, one: int, other: int, *, sign: float) -> Tensor:
         """By how much `other` is better than `one` on each choice of rows that answered for both."""
@@ -52,8 +55,8 @@ class Evidence:
     def interval(self, one: int, other: int, *, sign: float, level: float) -> tuple[float, float]:
         """Two-sided interval of the gain; NaN where there is too little to tell."""
         gains = self.gains(one, other, sign=sign)
-        if self.folds:
-            centre, error, freedom = self._pseudo(one, other, sign)
+        if self.folds or self.widening != 1:
+            centre, error, freedom = self._spread(one, other, sign)
             if freedom < 1:
                 return math.nan, math.nan
             reach = float(student.ppf((1 + level) / 2, freedom)) * error
@@ -66,9 +69,9 @@ class Evidence:
     def confidence(self, one: int, other: int, *, sign: float) -> float:
         """Probability that `other` is better than `one`."""
         gains = self.gains(one, other, sign=sign)
-        if not self.folds:
+        if not self.folds and self.widening == 1:
             return float((gains > 0).sum()) / max(gains.numel(), 1)
-        centre, error, freedom = self._pseudo(one, other, sign)
+        centre, error, freedom = self._spread(one, other, sign)
         if freedom < 1 or error == 0:
             return float(centre > 0) if freedom >= 1 else 0.0
         return float(student.cdf(centre / error, freedom))
@@ -84,6 +87,17 @@ class Evidence:
         pseudo = count * self.whole[candidate] - (count - 1) * known
         error = float(pseudo.std()) / math.sqrt(count) if count > 1 else math.nan
         return float(self.whole[candidate]) + float(student.ppf(tail, max(count - 1, 1))) * error
+
+    def _spread(self, one: int, other: int, sign: float) -> tuple[float, float, float]:
+        """Centre, standard error and degrees of freedom of the gain."""
+        if self.folds:
+            centre, error, freedom = self._pseudo(one, other, sign)
+            return centre, self.widening * error, freedom
+        gains = self.gains(one, other, sign=sign)
+        centre = sign * float(self.whole[other] - self.whole[one])
+        if len(gains) < 2 or math.isnan(centre):
+            return math.nan, math.nan, 0
+        return centre, self.widening * float(gains.std()), math.inf
 
     def _pseudo(self, one: int, other: int, sign: float) -> tuple[float, float, int]:
         """Centre, standard error and degrees of freedom of the gain, from the jackknife's pseudo-values."""

@@ -5,6 +5,7 @@ import hashlib
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, final
 
 import torch
@@ -38,6 +39,7 @@ class Judge:
         data: Rows that nothing was chosen on.
         ledger: Counts the calls of the metric and recalls those paid for before; one of its own if None.
         seed: Of the resamples.
+        widening: By how much errors are larger than the rows show; 1 for rows that nothing was chosen on.
 
     Example:
         >>> from metricopt.adapters import OutputAffine, adapt
@@ -57,11 +59,20 @@ class Judge:
         [25, 0]
     """
 
-    def __init__(self, model: AdaptedModel, data: Data, *, ledger: QueryLedger | None = None, seed: int = 0) -> None:
+    def __init__(
+        self,
+        model: AdaptedModel,
+        data: Data,
+        *,
+        ledger: QueryLedger | None = None,
+        seed: int = 0,
+        widening: float = 1.0,
+    ) -> None:
         self.model = model
         self.data = data
         self.ledger = QueryLedger() if ledger is None else ledger
         self._seed = seed
+        self._widening = widening
         # Through the model itself: what is judged is what the user gets.
         self._forward = PrefixCache(model, memory=0, probe=data.inputs_at(slice(0, 16)))
         self._predicted: dict[tuple[bytes, bool], Tree] = {}
@@ -70,18 +81,24 @@ class Judge:
         """The second of two phi (2, dim) against the first."""
         return self._climbed(metric, pair, among=1, resamples=resamples)[1]
 
+    def know(self, phi: Tensor, predicted: Tree, *, whole: bool = False) -> None:
+        """Take predictions of the rows at one phi (dim,) as given, instead of computing them with the model."""
+        self._predicted[phi.numpy().tobytes(), whole] = predicted
+
     def keep_best(
-        self, metric: Metric, rungs: Tensor, *, among: int = 1, resamples: int | None = None
+        self, metric: Metric, rungs: Tensor, *, among: int = 1, level: float = 0.9, resamples: int | None = None
     ) -> tuple[Tensor, Comparison]:
         """Which of the rungs (k, dim), plainest first, is kept (`climb`), and the original, phi = 0, against it.
 
         The last one, which is not accepted, if none is.
         """
         phis = torch.cat([torch.zeros_like(rungs[:1]), rungs])
-        kept, comparison = self._climbed(metric, phis, among=among, resamples=resamples)
+        kept, comparison = self._climbed(metric, phis, among=among, level=level, resamples=resamples)
         return phis[kept], comparison
 
-    def _climbed(self, metric: Metric, phis: Tensor, *, among: int, resamples: int | None) -> tuple[int, Comparison]:
+    def _climbed(
+        self, metric: Metric, phis: Tensor, *, among: int, level: float = 0.9, resamples: int | None
+    ) -> tuple[int, Comparison]:
         candidates = self.predicted(metric, phis)
         found = gathered(
             metric,
@@ -92,7 +109,9 @@ class Judge:
             once=self._once("decision", metric, phis),
         )
         self.ledger.decisions += found.calls
-        return climb(metric, found, examples=len(self.data), among=among)
+        found = replace(found, widening=self._widening)
+        kept, comparison = climb(metric, found, examples=len(self.data), level=level, among=among)
+        return kept, comparison if self._widening == 1 else replace(comparison, rows="out-of-fold")
 
     def check(self, constraint: Constraint, pair: Tensor) -> Kept:
         """A constraint at two phi (2, dim), the second of which must keep it."""

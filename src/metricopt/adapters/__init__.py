@@ -11,6 +11,7 @@ from metricopt.adapters.last_layer import LastLayer
 from metricopt.adapters.model import AdaptedModel, adapt, merge, remove
 from metricopt.adapters.output_affine import OutputAffine
 from metricopt.adapters.spec import ADAPTERS, Adapter, SingleAdapter, Sum, adapter_from
+from metricopt.adapters.weight_directions import WeightDirections
 from metricopt.core.registry import import_all
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "OutputAffine",
     "SingleAdapter",
     "Sum",
+    "WeightDirections",
     "adapt",
     "adapter_from",
     "merge",

@@ -1,12 +1,12 @@
 """The layers of a network an adapter can act on, in the order the network calls them."""
 
 import difflib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from metricopt.core.errors import AdapterError
 from metricopt.core.tree import Call, Tree, call, described
@@ -45,11 +45,13 @@ class Survey:
         sites: Layers it can act on: in the order of their first call if an example was run, of definition otherwise.
         defined: Names of all layers with parameters or of a known kind, for messages.
         output: What the network gave for the example, if there was one.
+        tensors: Its floating parameters and buffers by name.
     """
 
     sites: tuple[Site, ...]
     defined: tuple[str, ...]
     output: object = None
+    tensors: Mapping[str, Tensor] = field(default_factory=dict)
 
     def of_kind(self, kinds: Kinds) -> tuple[Site, ...]:
         """The layers of some kinds."""
@@ -70,7 +72,9 @@ def survey(net: nn.Module, example: Tree = None, *, call: Call = call) -> Survey
     defined = [name for name, m in modules.items() if isinstance(m, EVERY_KIND) and id(m) not in silent]
     called, output = (defined, None) if example is None else _run(net, example, defined, call)
     sites = tuple(Site(name, modules[name], *channels_of(modules[name])) for name in called)
-    return Survey(sites, tuple(defined), output)
+    every = (*net.named_parameters(), *net.named_buffers())
+    tensors = {name: tensor for name, tensor in every if tensor.is_floating_point()}
+    return Survey(sites, tuple(defined), output, tensors)
 
 
 def channels_of(layer: nn.Module) -> tuple[int, int]:

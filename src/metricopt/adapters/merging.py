@@ -25,8 +25,8 @@ def folded(net: nn.Module, parts: Sequence[tuple[Modulation, Tensor]], flags: Fl
     plain = copy.deepcopy(net)
     for name, parameter in plain.named_parameters():
         parameter.requires_grad_(flags.requires_grad.get(name, True))
-    # What acts on the network's output comes after what acts on its layers, whatever the order of the sum.
-    for modulation, phi in sorted(parts, key=lambda part: not part[0].layers):
+    # Weights move first and the output last, whatever the order of the sum: so it is when the model computes.
+    for modulation, phi in sorted(parts, key=lambda part: (part[0].acts_on_output, not part[0].moves_weights)):
         modulation.fold(phi, plain)
     return plain
 

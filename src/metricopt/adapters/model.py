@@ -1,5 +1,6 @@
 """A frozen network as a pure function of one vector phi."""
 
+import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,6 +18,7 @@ from metricopt.adapters.layers import survey
 from metricopt.adapters.merging import check_same, folded
 from metricopt.adapters.population import Population, check_population
 from metricopt.adapters.spec import Adapter, Hook, Modulation
+from metricopt.adapters.weight_directions import weights_of, weights_swapped
 from metricopt.core.errors import AdapterError
 from metricopt.core.reading import Read, Reader, reader_of
 from metricopt.core.seeding import stream
@@ -98,6 +100,11 @@ class AdaptedModel(nn.Module):
                 return slice(own.start + part.shifts.start, own.start + part.shifts.stop)
         return None
 
+    @property
+    def moves_weights(self) -> bool:
+        """Whether phi acts on the weights themselves."""
+        return any(part.moves_weights for part, _ in self.parts())
+
     def train(self, mode: bool = True) -> Self:
         """Set the mode of the model; the network stays in eval mode."""
         super().train(mode)
@@ -146,9 +153,9 @@ class AdaptedModel(nn.Module):
         check_population(phi, inputs, dim=self.dim, paired=paired)
         self._check_device(inputs)
         several = Population(self._tensor_at)
-        several.vectorises = self._vectorises
+        several.vectorises = self._vectorises and not self.moves_weights  # a copy of the weights for each member
         outputs = several(phi.to(self.phi), inputs, paired=paired)
-        self._vectorises = several.vectorises
+        self._vectorises = several.vectorises or self.moves_weights
         return outputs
 
     @contextmanager
@@ -175,11 +182,20 @@ class AdaptedModel(nn.Module):
                 for name, hook in part.hooks(phi[own]).items():
                     noted = partial(_note, called, name, hook)
                     handles.append(self.net.get_submodule(name).register_forward_hook(noted))
-            with self.ordinary_attention():
+            with self.ordinary_attention(), weights_swapped(self.net, self._moved(phi)):
                 yield called
         finally:
             for handle in handles:
                 handle.remove()
+
+    def _moved(self, phi: Tensor) -> dict[str, Tensor]:
+        """The weights that are others at `phi` (dim,)."""
+        if not self.moves_weights:
+            return {}
+        original, found = weights_of(self.net), {}
+        for part, own in self.parts():
+            found |= part.moved(phi[own], original | found)
+        return found
 
     @contextmanager
     def net_at(self, phi: Tensor | None = None) -> Iterator[nn.Module]:
@@ -211,7 +227,7 @@ class AdaptedModel(nn.Module):
 
     def _output_layer(self) -> str | None:
         """The layer that gives the network's output, seen on the example of `adapt`; None if that is not known."""
-        heads = {part.head for part, _ in self.parts() if not part.layers}
+        heads = {part.head for part, _ in self.parts() if part.acts_on_output}
         head = heads.pop() if len(heads) == 1 else None
         if not head or self._check is None:
             return head if head == "" else None  # with the name "" the network is that layer
@@ -241,6 +257,19 @@ class AdaptedModel(nn.Module):
             with torch.no_grad():
                 check_same(self.call(net, check), self.output(self.phi, check))
         return net
+
+    def twin(self) -> "AdaptedModel":
+        """Another model of the same network, with a phi and matrices of its own."""
+        parts = [copy.deepcopy(part) for part, _ in self.parts()]
+        twin = AdaptedModel(
+            self.net, self.spec, parts, seed=self.seed, flags=self._flags, call=self.call, reader=self.reader
+        )
+        twin._check = self._check
+        return twin
+
+    def trainable(self) -> dict[str, bool]:
+        """Which parameters of the network required gradients before it was adapted, by name."""
+        return dict(self._flags.requires_grad)
 
     def tensors(self) -> dict[str, Tensor]:
         """Phi and the adapter's fixed matrices by name: what a file needs besides the network and `spec_dict()`."""
@@ -297,14 +326,14 @@ class AdaptedModel(nn.Module):
 
     def finished(self, phi: Tensor, output: Tree) -> Tree:
         """The network's output with what the adapter does to it as a whole, at one phi (dim,)."""
-        if all(part.layers for part, _ in self.parts()):
+        if not any(part.acts_on_output for part, _ in self.parts()):
             return output
         tensor = self._on_tensor(phi, self.read(output))
         return tensor if self.reader is None else self.reader.put(output, tensor)
 
     def _on_tensor(self, phi: Tensor, tensor: Tensor) -> Tensor:
         for part, own in self.parts():
-            if not part.layers:
+            if part.acts_on_output:
                 tensor = part.on_output(phi[own], tensor)
         return tensor
 

@@ -19,10 +19,11 @@ class Modulation(nn.Module, ABC):
 
     Attributes:
         dim: Number of coordinates of its part of phi.
-        layers: Names of the layers it acts on; none if it acts on the network's output.
+        layers: Names of the layers it acts on; none if it acts on the network's output or weights.
         head: Name of the layer that is thought to produce the network's output, if it acts on that.
         shifts: Which of its coordinates are added to the outputs, one each, if any are.
         reads_inputs: Whether its hooks look at the inputs of their layers; otherwise at the outputs alone.
+        moves_weights: Whether it acts on the network's weights (`moved`).
     """
 
     dim: int
@@ -30,6 +31,16 @@ class Modulation(nn.Module, ABC):
     head: str | None = None
     shifts: slice | None = None
     reads_inputs: bool = True
+    moves_weights: bool = False
+
+    @property
+    def acts_on_output(self) -> bool:
+        """Whether it changes what the network as a whole gives."""
+        return not self.layers and not self.moves_weights
+
+    def moved(self, phi: Tensor, original: Mapping[str, Tensor]) -> dict[str, Tensor]:  # noqa: ARG002
+        """Weights of the network, by name, that are others at `phi` (dim,); none by default."""
+        return {}
 
     @abstractmethod
     def hooks(self, phi: Tensor) -> dict[str, Hook]:

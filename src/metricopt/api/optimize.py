@@ -1,6 +1,7 @@
 """The front door: a model, a loss, a metric and data in; a model that is better, or the original, out."""
 
 import copy
+import math
 import time
 import warnings
 from collections.abc import Sequence
@@ -17,8 +18,10 @@ from metricopt.acceptance.judge import Judge
 from metricopt.adapters import AdaptedModel, Adapter, DynamicBias, FiLM, OutputAffine, adapt
 from metricopt.adapters.freezing import placement
 from metricopt.adapters.saved import adapter_facts
-from metricopt.api.preflight import check_loss, check_parts, check_plan
+from metricopt.api.preflight import check_confidence, check_loss, check_parts, check_plan
 from metricopt.api.result import Result
+from metricopt.api.ways import Effort, Tune, learner_of, settings_of, way_of
+from metricopt.api.weights import crossfitted, forget
 from metricopt.core.errors import AdapterError, BudgetError, FileFormatError, MetricFailureWarning
 from metricopt.core.reading import Read
 from metricopt.core.records import Outcome
@@ -26,10 +29,12 @@ from metricopt.core.registry import one_of
 from metricopt.core.seeding import stream
 from metricopt.core.tree import Call, Tree
 from metricopt.core.tree import call as default_call
+from metricopt.crossfit import WIDENING, CrossFit
+from metricopt.crossfit.choose import Chosen
 from metricopt.data.dataset import Data
 from metricopt.data.lazy import Collate
 from metricopt.data.sampling import Sampling
-from metricopt.data.splits import facts_of, three_sets
+from metricopt.data.splits import cut, facts_of, three_sets
 from metricopt.metrics import Constraint, as_metric
 from metricopt.metrics.fingerprint import metric_facts, metric_fingerprint
 from metricopt.paper.stages import PAPER, LearntValue, finetune, learn_value_function
@@ -74,8 +79,15 @@ def optimize(
     call: Call = default_call,
     collate: Collate | None = None,
     read: Read = None,
+    tune: Tune | None = None,
+    effort: Effort | CrossFit = "default",
+    confidence: float = 0.9,
 ) -> Result:
-    """Finetune a small adapter of `net` until `metric` is better, within `queries` metric queries.
+    """Finetune `net` until `metric` is better, within `queries` metric queries.
+
+    Where the labels of `val` may be learnt from, the weights are finetuned, cross-fitted: each row is predicted by
+    networks that have not seen it, so that all rows serve to learn, to choose and to decide. Where they may not, or
+    with `tune="adapter"`, a small adapter is searched and the weights stay as they are: the paper's setting.
 
     Args:
         net: A pre-trained model on any one device, float32 or float64; its weights and buffers stay as they are.
@@ -84,8 +96,8 @@ def optimize(
             tensor, a tuple (`net(*x)`), a mapping (`net(**x)`) or a list with one item an example; a Dataset is read
             batch by batch, never whole. They may be on another device than the model; they go there batch by batch, or
             at once where they, or activations in their place, fit 1 GiB.
-        val: Data the metric is queried on. 40% of it is set aside to accept the result unless `holdout` is given.
-            Inputs alone do if the metric knows the truth (`hidden`).
+        val: Data the metric is queried on. Where an adapter is searched, 40% of it is set aside to accept the result
+            unless `holdout` is given. Inputs alone do if the metric knows the truth (`hidden`).
         loss: `loss(output, targets)` giving a scalar, the one it was trained with or another; `output` is whatever the
             network gives. One whose second argument is called `batch` gets the whole batch. Without a loss, the
             model's own (`out.loss`) where it gives one, cross-entropy for class targets otherwise.
@@ -110,6 +122,11 @@ def optimize(
         collate: Makes a batch of a list of rows of a Dataset; a DataLoader brings its own.
         read: Which tensor of the output labels, scores and views are made of: a name, a place or a function. By itself
             a tensor, `.logits`, `["out"]` and the like, or a tuple's first is found.
+        tune: "weights" finetunes all weights, "light" the last layer, normalisation and biases, "adapter" none of them.
+            By itself "weights" where labels may be learnt from ("light" of networks too large to be copied for every
+            fold), "adapter" where they may not or an adapter or settings of its search are given.
+        effort: "quick", "default", or settings of the finetuning.
+        confidence: How sure it must be that the result is better for it to be accepted.
 
     Example:
         >>> from sklearn.metrics import f1_score
@@ -129,44 +146,88 @@ def optimize(
     one_of(preset, get_args(Preset), what="preset")
     check_plan(queries, recipe, max_failures, preset=preset)
     check_parts(net, adapter, loss, keep)
+    settings = settings_of(effort, batch_size)
+    check_confidence(confidence)
     if resume and run_dir is None:
         raise FileFormatError("resume is True without a run_dir; expected the folder of a run: pass it as run_dir")
-    dtype = placement(net)[1]
-    sets = three_sets(train, val, holdout, seed=seed, hidden=metric.hidden, dtype=dtype, collate=collate)
-    example = sets["train"].inputs_at(slice(0, 2))
-    task = SupervisedTask(
-        adapted(net, adapter, example=example, seed=seed, call=call, read=read),
-        loss=loss,
+    way = way_of(
+        tune,
         metric=metric,
-        train=sets["train"],
-        search=sets["val"],
-        batch_size=batch_size,
-        sampling=sampling,
-        labels_visible=learn_from_val and not metric.hidden,
+        keep=keep,
+        learns=learn_from_val,
+        adapter=adapter,
+        search=recipe is not None or preset != "default",
     )
-    check_loss(task)
+    sets = three_sets(
+        train,
+        val,
+        holdout,
+        seed=seed,
+        hidden=metric.hidden,
+        dtype=placement(net)[1],
+        collate=collate,
+        whole=way != "adapter",
+    )
+    how: dict[str, Any] = {"example": sets["train"].inputs_at(slice(0, 2)), "seed": seed, "call": call, "read": read}
+    about: dict[str, Any] = {
+        "loss": loss,
+        "metric": metric,
+        "train": sets["train"],
+        "batch_size": batch_size,
+        "sampling": sampling,
+        "labels_visible": learn_from_val and not metric.hidden,
+    }
+    learner = (
+        None if way == "adapter" else learner_of(net, way, settings, sets["val"], how, about, insist=tune is not None)
+    )
+    if learner is None:
+        if "holdout" not in sets:
+            sets["val"], sets["holdout"] = cut(sets["val"], seed)
+        task = SupervisedTask(adapted(net, adapter, **how), search=sets["val"], **about)
+        check_loss(task)
+    else:
+        task = learner.task
     oracle = Oracle(task, _granted(ledger, queries, max_failures), keep=keep)
     recipe = Recipe() if recipe is None else recipe
-    settings = {
+    facts = {
         "queries": queries,
         "seed": seed,
         "preset": preset,
-        "recipe": asdict(recipe),
+        "tune": "adapter" if learner is None else learner.tuned,
+        "recipe": asdict(recipe) if learner is None else asdict(learner.settings),
+        "confidence": confidence,
         "max_failures": oracle.ledger.max_failures,
     }
     folder = run_folder(run_dir)
     heard: list[Event] = []
     listeners = (*watch, heard.append)
     ledger = oracle.ledger
-    with open_journal(folder, _start(oracle, settings, sets), resume=resume, listeners=listeners) as ledger.journal:
+    with open_journal(folder, _start(oracle, facts, sets), resume=resume, listeners=listeners) as ledger.journal:
         try:
-            outcome, correlation = propose(oracle, queries=queries, preset=preset, recipe=recipe, seed=seed)
-            result = _judged(oracle, sets["holdout"], outcome, correlation, seed=seed, began=began)
+            if learner is not None:
+                chosen = crossfitted(oracle, learner, queries=queries, seed=seed, folder=folder)
+                outcome, correlation = chosen.outcome, math.nan
+                judge = _judge(oracle, sets, chosen, seed=seed)
+            else:
+                outcome, correlation = propose(oracle, queries=queries, preset=preset, recipe=recipe, seed=seed)
+                judge = Judge(task.model, sets["holdout"], ledger=ledger, seed=seed)
+            result = _judged(oracle, judge, outcome, correlation, level=2 * confidence - 1, began=began)
             if folder is not None:
                 result.save(folder)
+                forget(folder)
         finally:
             ledger.journal = None
     return replace(result, events=tuple(heard if folder is None else read_events(folder / NAME)))
+
+
+def _judge(oracle: Oracle, sets: dict[str, Data], chosen: Chosen, *, seed: int) -> Judge:
+    """On a holdout where there is one; otherwise on predictions by networks and biases that have not seen the rows."""
+    task = _supervised(oracle)
+    if "holdout" in sets:
+        return Judge(task.model, sets["holdout"], ledger=oracle.ledger, seed=seed)
+    judge = Judge(task.model, sets["val"], ledger=oracle.ledger, seed=seed, widening=WIDENING)
+    judge.know(chosen.outcome.phi, chosen.shown, whole=task.metric.on == "outputs")
+    return judge
 
 
 def _granted(ledger: QueryLedger | None, queries: int, max_failures: int | None) -> QueryLedger:
@@ -205,17 +266,18 @@ def _start(oracle: Oracle, settings: Event, sets: dict[str, Data]) -> Event:
     }
 
 
-def _judged(oracle: Oracle, held_out: Data, outcome: Outcome, correlation: float, *, seed: int, began: float) -> Result:
-    """What was found on data that were never queried, and the model that follows from it."""
+def _judged(
+    oracle: Oracle, judge: Judge, outcome: Outcome, correlation: float, *, level: float, began: float
+) -> Result:
+    """What was found, on data that it has not seen, and the model that follows from it."""
     task = _supervised(oracle)
     model = task.model
     ledger = oracle.ledger
-    judge = Judge(model, held_out, ledger=ledger, seed=seed)
     rungs = outcome.rungs()
     checks = [_checked(judge, oracle.keep, rung) for rung in rungs]
     # If none keeps every constraint, the last one is turned down for that.
     keeping = [n for n, kept in enumerate(checks) if all(each.holds for each in kept)] or [len(rungs) - 1]
-    proposal, comparison = judge.keep_best(task.metric, rungs[keeping], among=len(rungs))
+    proposal, comparison = judge.keep_best(task.metric, rungs[keeping], among=len(rungs), level=level)
     kept = next(checks[n] for n in keeping if torch.equal(rungs[n], proposal))
     pair = torch.stack([torch.zeros_like(proposal), proposal])
     stopped = ledger.stopped

@@ -41,6 +41,19 @@ def check_plan(queries: Any, recipe: Any, max_failures: Any, *, preset: str = "d
         )
 
 
+def check_confidence(confidence: Any) -> None:
+    """Raises unless a confidence is a share of at least a half.
+
+    Example:
+        >>> check_confidence(90)
+        Traceback (most recent call last):
+        ...
+        metricopt.core.errors.BudgetError: confidence is 90; expected a number from 0.5 to below 1, such as 0.9
+    """
+    if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not 0.5 <= confidence < 1:
+        raise BudgetError(f"confidence is {confidence!r}; expected a number from 0.5 to below 1, such as 0.9")
+
+
 def check_parts(net: Any, adapter: Any, loss: Any, keep: Any) -> None:
     """Raises unless net, adapter, loss and constraints are what they are called, and the net is on one device.
 

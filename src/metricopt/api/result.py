@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from metricopt.report.history import History
 
 _VERSION = 2  # 1 lacked plain steps and constraint checks
+_LIKELY = 0.6  # confidence from which a proposal is worth a second look
+Verdict = Literal["better", "likely better, not sure", "not better"]
 _OWN = "result."  # before the names of tensors that are not the adapter's
 
 
@@ -76,6 +78,21 @@ class Result:
     def accepted(self) -> bool:
         """Whether the proposal was better on data that were never queried, and kept every constraint there."""
         return self.comparison.accepted and all(kept.holds for kept in self.kept)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the proposal is "better", "likely better, not sure", or "not better"; only the first is accepted."""
+        if self.accepted:
+            return "better"
+        likely = self.comparison.confidence >= _LIKELY and all(kept.holds for kept in self.kept)
+        return "likely better, not sure" if likely else "not better"
+
+    @property
+    def proposed(self) -> nn.Module:
+        """The proposal as a plain module, whatever the verdict."""
+        model = self.model.twin()
+        model.phi.data.copy_(self.proposal)
+        return model.merge()
 
     @property
     def plainer(self) -> bool:
@@ -138,6 +155,7 @@ class Result:
             "interval": list(held.interval),
             "level": held.level,
             "accepted": self.accepted,
+            "verdict": self.verdict,
             "plainer": self.plainer,
             "confidence": held.confidence,
             "constraints": [asdict(kept) for kept in self.kept],
@@ -159,10 +177,12 @@ class Result:
         why = f" ({broken[0].text} is not sure: {broken[0].bound:.4f})" if broken and held.accepted else ""
         step = " (a start or shift of the outputs: the search's best was not surely better)" if self.plainer else ""
         verdict = f"accepted{step}" if self.accepted else f"not accepted{why}: the original model is returned"
+        if self.verdict == "likely better, not sure":
+            verdict = f"likely better ({held.confidence:.0%}), not sure: the original model is returned, see .proposed"
         early = f"; stopped early: {self.stopped}" if self.stopped else ""
         return (
             f"{self.metric.name} ({self.metric.goal}): {held.before:.4f} -> {held.after:.4f} on {held.examples} "
-            f"held-out examples, gain {low:+.4f} .. {high:+.4f} ({held.level:.0%} interval), {verdict}; "
+            f"{held.rows} examples, gain {low:+.4f} .. {high:+.4f} ({held.level:.0%} interval), {verdict}; "
             f"{self.ledger.used} metric queries, {self.ledger.calls} calls in all, {self.seconds:.1f} s{early}"
         )
 

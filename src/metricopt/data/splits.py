@@ -28,8 +28,11 @@ def three_sets(
     hidden: bool = False,
     dtype: torch.dtype = torch.float32,
     collate: Collate | None = None,
+    whole: bool = False,
 ) -> dict[str, Data]:
     """The sets `train`, `val` and `holdout`; without a holdout, 40% of `val` is set aside for it.
+
+    Unless `whole` is said: then there is none.
 
     With hidden truth the targets of `val` are its row numbers, and those of `holdout` go on counting. Inputs stay on
     the device they are on, targets and groups come to the processor's memory; float64 becomes `dtype`.
@@ -52,8 +55,10 @@ def three_sets(
     sets = {name: part.with_truth_on_host() if isinstance(part, Examples) else part for name, part in sets.items()}
     _check_alike(sets, hidden)
     _check_apart(sets, hidden)
-    if holdout is None:
+    if holdout is None and not whole:
         sets["val"], sets["holdout"] = cut(sets["val"], seed)
+    elif holdout is None:
+        _check_enough(sets["val"])
     return sets
 
 
@@ -89,8 +94,7 @@ def cut(val: Data, seed: int, *, share: float = 0.4) -> tuple[Data, Data]:
         >>> [len(part) for part in cut(Examples(torch.zeros(50, 1), torch.arange(50) % 2), seed=0)]
         [30, 20]
     """
-    if len(val) < 20:
-        raise DataError(f"val has {len(val)} rows; expected at least 20, or a holdout of its own: pass more rows")
+    _check_enough(val)
     order = torch.randperm(len(val), generator=stream(seed, "holdout"))
     place = len(val) - round(share * len(val))
     if val.classes is not None:
@@ -98,6 +102,11 @@ def cut(val: Data, seed: int, *, share: float = 0.4) -> tuple[Data, Data]:
         sizes = {len(torch.unique(part)) for part in (classes, classes[:place], classes[place:])}
         order = order if len(sizes) == 1 else order[_spread(classes).argsort(stable=True)]
     return val.rows(order[:place]), val.rows(order[place:])
+
+
+def _check_enough(val: Data) -> None:
+    if len(val) < 20:
+        raise DataError(f"val has {len(val)} rows; expected at least 20, or a holdout of its own: pass more rows")
 
 
 def _check_numbers(sets: Mapping[str, Data]) -> None:

@@ -25,6 +25,9 @@ def answers(
     if metric.on == "model":
         return _of_models(metric, data, model, predictions.phi, members)
     targets, groups = data.truth
+    if predictions.rows is not None:
+        targets = rows(targets, predictions.rows)
+        groups = None if groups is None else groups[predictions.rows]
     return metric.answers(predictions.for_metric(metric), targets, groups, members=members)
 
 

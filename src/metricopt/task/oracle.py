@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections.abc import Sequence
-from typing import final
+from typing import Any, final
 
 import torch
 from torch import Tensor
@@ -53,25 +53,32 @@ class Oracle:
         """Size of phi."""
         return self.task.dim
 
-    def observe(self, phi: Tensor, *, stage: str = "query") -> Tensor:
+    def observe(self, phi: Tensor, *, stage: str = "query", shown: Any = None) -> Tensor:
         """Each member's metric as a cost in [0, 1], NaN where it failed, (population,); one query each.
 
         Answers that the ledger's journal holds are taken from there. A member that breaks a constraint costs more
         than the first point queried if that keeps it, and more than 1 if not: it is never the best one.
+
+        Args:
+            phi: What is asked about, (population, dim).
+            stage: Which part of a search asks.
+            shown: Predictions that the metric is to see instead of those that the task would compute.
         """
         self.ledger.charge(len(phi), stage=stage)
         phi = phi.detach().cpu()  # where the ledger and its journal are
+        if shown is not None:
+            return self._observed(phi, stage, shown)
         return torch.cat([self._observed(part, stage) for part in phi.split(self.task.members_at_once)])
 
-    def _observed(self, phi: Tensor, stage: str) -> Tensor:
+    def _observed(self, phi: Tensor, stage: str, shown: Any = None) -> Tensor:
         sheet = self.ledger.sheet(phi, stage=stage)
         if sheet.missing:
-            self.fill(sheet)
+            self.fill(sheet, shown)
         return self.entered(sheet)
 
-    def fill(self, sheet: Sheet) -> None:
+    def fill(self, sheet: Sheet, shown: Any = None) -> None:
         """Write the missing answers on a sheet; all members are computed, so that bits do not depend on who asks."""
-        predictions = self.task.predictions(sheet.phi)
+        predictions = self.task.predictions(sheet.phi) if shown is None else shown
         kept = [self.task.values(predictions, each.metric, sheet.missing) for each in self.keep]
         broken = torch.zeros(len(sheet.phi), dtype=torch.float64)
         for constraint, values, margin in zip(self.keep, kept, self.margins(), strict=True):

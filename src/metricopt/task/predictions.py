@@ -19,6 +19,7 @@ class Predictions:
         phi: Whose they are, (population, dim).
         read: The tensors read from the outputs, (population, n, ...); None if nothing needs them.
         whole: For each member all that the network gave, one row an example; None if nothing needs it.
+        rows: Numbers of the data set's rows that they are about, in order, (n,); None for all of them.
 
     Example:
         >>> import torch
@@ -30,6 +31,7 @@ class Predictions:
     phi: Tensor
     read: Tensor | None = None
     whole: Sequence[Tree] | None = None
+    rows: Tensor | None = None
 
     def for_metric(self, metric: Metric) -> Any:
         """What a metric is computed on: tensors, or whole outputs."""

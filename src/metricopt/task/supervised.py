@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -13,6 +14,7 @@ from metricopt.adapters.device import on_model
 from metricopt.adapters.graph.cache import DEFAULT_MEMORY, PrefixCache
 from metricopt.core.errors import DataError
 from metricopt.core.registry import one_of
+from metricopt.core.tree import Tree
 from metricopt.data.dataset import Batch, Data, Examples
 from metricopt.data.sampling import Kind, Sampling, mixed_stream
 from metricopt.metrics import Metric
@@ -183,10 +185,14 @@ class SupervisedTask(Task):
         """Tensors read from outputs on the search data, or on every so manyth row, (population, n, ...)."""
         return self.cache.all_outputs(phi, self.search, every=every, at_once=self.rows_at_once)
 
+    def whole_outputs(self, phi: Tensor) -> list[Tree]:
+        """For each member all that the network gives on the search data, one row an example."""
+        return self.cache.whole_outputs(phi, self.search)
+
     def predictions(self, phi: Tensor) -> Predictions:
         """What the metric sees of each member: tensors, whole outputs, or the model itself at its phi."""
         if self.metric.on == "outputs":
-            whole = self.cache.whole_outputs(phi, self.search)
+            whole = self.whole_outputs(phi)
             read = self.search_outputs(phi) if self.model.reader is not None and self.simple else None
             return Predictions(phi, read, whole)
         needed = self.metric.on != "model" and self.model.reader is not None
@@ -221,10 +227,9 @@ class SupervisedTask(Task):
     def _with(self, predictions: Predictions, metric: Metric) -> Predictions:
         """The predictions with what this metric needs of them, should the task's own not have needed it."""
         if metric.on == "outputs" and predictions.whole is None:
-            whole = self.cache.whole_outputs(predictions.phi, self.search)
-            return Predictions(predictions.phi, predictions.read, whole)
+            return replace(predictions, whole=self.whole_outputs(predictions.phi))
         if metric.on not in ("outputs", "model") and predictions.read is None and self.model.reader is not None:
-            return Predictions(predictions.phi, self.search_outputs(predictions.phi), predictions.whole)
+            return replace(predictions, read=self.search_outputs(predictions.phi))
         return predictions
 
     def resampled_costs(self, phi: Tensor, resamples: int, metric: Metric | None = None) -> Tensor | None:

@@ -254,6 +254,8 @@ def _like(sample: Tensor, flat: Tensor) -> Tensor:
 
 def _checked_cut(model: AdaptedModel, probe: Tree) -> tuple[str, Cut | None]:
     """The cut, if it does what the model does on a few rows; otherwise what is wrong."""
+    if model.moves_weights:
+        return "phi moves the weights of all layers", None
     try:
         cut = Cut(model, probe)
         crossing = cut.before(probe)

@@ -1,0 +1,134 @@
+"""What finetuning needs to know of a problem: a network, its loss on a batch, and which of its weights learn."""
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from metricopt.adapters import AdaptedModel
+from metricopt.adapters.device import on_model
+from metricopt.adapters.layers import BATCH_NORM, CONVOLUTION, SAMPLE_NORM
+from metricopt.core.tree import row_count
+from metricopt.crossfit.settings import CrossFit
+from metricopt.data.dataset import Batch, Data
+from metricopt.task.out_of_fold import OutOfFoldTask
+
+Tuned = Literal["weights", "light"]
+"""All weights; or the last layer, normalisation and biases only."""
+
+State = dict[str, Tensor]
+"""Weights and buffers by name; of several networks with one more dimension in front."""
+
+
+@dataclass(frozen=True, eq=False)
+class Learner:
+    """A network to finetune copies of.
+
+    Attributes:
+        task: The problem: its model's network is the original and stays as it is, its search data are learnt from.
+        settings: Of the finetuning.
+        tuned: Which weights learn.
+        train_mode: Whether copies learn in train mode: dropout on, statistics of normalisation following the rows.
+    """
+
+    task: OutOfFoldTask
+    settings: CrossFit
+    tuned: Tuned = "weights"
+    train_mode: bool = True
+
+    @property
+    def model(self) -> AdaptedModel:
+        """The adapted model."""
+        return self.task.model
+
+    @property
+    def val(self) -> Data:
+        """Rows to learn from."""
+        return self.task.search
+
+    def obstacle(self) -> str:
+        """Why one step on a few rows does not work; empty if it does."""
+        rows = torch.arange(min(4, len(self.val)))
+        try:
+            loss = self.loss(self.copy(), self.batches(rows, rows[:0], seed=0))
+            loss.backward()
+        except Exception as error:  # the user's network and loss: whatever they raise
+            said = " ".join(str(error).split())[:200]
+            return f"one step of finetuning raised {type(error).__name__}: {said}"
+        return "" if bool(loss.isfinite()) else f"the loss of the first rows is {float(loss)}"
+
+    def copy(self) -> nn.Module:
+        """A copy of the original that is ready to learn."""
+        net = copy.deepcopy(self.model.net)
+        wanted = set(self.learning())
+        for name, parameter in net.named_parameters():
+            parameter.requires_grad_(name in wanted)
+        net.train(self.train_mode)
+        for module in net.modules():
+            own = list(module.parameters())
+            # What does not learn does not change its statistics either.
+            if own and not any(parameter.requires_grad for parameter in own):
+                module.eval()
+        return net
+
+    def learning(self) -> list[str]:
+        """Names of the parameters that learn."""
+        return learning(self.model.net, self.tuned, self.model.trainable())
+
+    @property
+    def together(self) -> bool:
+        """Whether several copies are trained as one population: of convolutions that is slower than one by one."""
+        heavy = any(isinstance(module, CONVOLUTION) for module in self.model.net.modules())
+        return self.task.simple and not heavy and self.model.phi.device.type == "cpu"
+
+    def batches(self, own: Tensor, rest: Tensor, *, seed: int) -> list[Batch]:
+        """Validation and training rows of a step: as one batch of single tensors, else as one batch of each."""
+        parts = [data.batch(rows, seed=seed) for data, rows in ((self.val, own), (self.task.train, rest)) if len(rows)]
+        if self.task.simple and len(parts) == 2:
+            one, other = parts
+            parts = [Batch(torch.cat([one.inputs, other.inputs]), torch.cat([one.targets, other.targets]))]
+        return [Batch(*(on_model(self.model, part) for part in batch)) for batch in parts]
+
+    def loss(self, net: nn.Module, batches: list[Batch]) -> Tensor:
+        """Mean loss of a network over the batches, by their rows."""
+        losses = [
+            self.task.loss_rule.value(self.model.call(net, self.task.loss_rule.inputs(batch)), batch)
+            for batch in batches
+        ]
+        if len(losses) == 1:
+            return losses[0].reshape(())
+        counts = [row_count(batch.inputs) or 1 for batch in batches]
+        weights = torch.tensor(counts).to(losses[0]) / sum(counts)
+        return (torch.stack([loss.reshape(()) for loss in losses]) * weights).sum()
+
+    def left_out_loss(self, net: nn.Module, rows: Tensor, *, at_once: int = 256) -> float:
+        """Mean loss of a network in eval mode on some validation rows."""
+        net.eval()
+        total = 0.0
+        with torch.no_grad():
+            for some in rows.split(at_once):
+                batch = self.val.batch(some, seed=0)
+                total += float(self.loss(net, [Batch(*(on_model(self.model, part) for part in batch))])) * len(some)
+        return total / len(rows)
+
+
+def learning(net: nn.Module, tuned: Tuned, trainable: Mapping[str, bool]) -> list[str]:
+    """Names of the parameters that learn: none that the user had frozen, unless all were.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(4, 3), nn.LayerNorm(3), nn.Linear(3, 2), nn.Linear(2, 2))
+        >>> learning(net, "light", {})
+        ['0.bias', '1.weight', '1.bias', '2.bias', '3.weight', '3.bias']
+        >>> learning(net, "weights", {name: name.startswith("3") for name, _ in net.named_parameters()})
+        ['3.weight', '3.bias']
+    """
+    every = [name for name, _ in net.named_parameters()]
+    names = [name for name in every if trainable.get(name, True)] or every
+    if tuned == "weights":
+        return names
+    norms = {name for name, module in net.named_modules() if isinstance(module, BATCH_NORM + SAMPLE_NORM)}
+    light = norms | {names[-1].rpartition(".")[0]}
+    return [name for name in names if name.rpartition(".")[0] in light or name.rpartition(".")[2] == "bias"]

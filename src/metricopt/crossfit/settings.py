@@ -1,0 +1,89 @@
+"""Settings of cross-fitted finetuning, and what each effort makes of them."""
+
+from dataclasses import dataclass, replace
+
+from metricopt.core.errors import BudgetError
+
+CROSSFIT_VERSION = 1
+"""Raised whenever the same arguments give other bits."""
+
+WIDENING = 1.25
+"""Standard errors of out-of-fold gains are too small by this: choices were made on the rows (docs/recipe.md)."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One way of finetuning.
+
+    Attributes:
+        balanced: Whether classes are drawn equally often.
+        mix: Training rows for each validation row.
+
+    Example:
+        >>> Kind(balanced=True, mix=1.0).name
+        'balanced'
+    """
+
+    balanced: bool
+    mix: float
+
+    @property
+    def name(self) -> str:
+        """What it is called in plans and logs."""
+        return "balanced" if self.balanced else "mixed" if self.mix else "alone"
+
+
+@dataclass(frozen=True)
+class CrossFit:
+    """How the weights are finetuned, fold by fold, and what the metric is asked about then.
+
+    Attributes:
+        folds: Parts of the validation rows.
+        epochs: Passes over a network's validation rows; there is no early stopping.
+        batch: Rows a step.
+        rates: First rates of Adam that are tried for a moment; the loss of rows left out decides.
+        kinds: The finetunings of each fold and of all rows. Balanced ones need classes.
+        alphas: How far to go from the original towards finetuned weights, the most promising first.
+        tuned: How many of the best mixtures get output biases.
+        seconds: About how long finetuning may take; of what would take longer, less is done.
+
+    Example:
+        >>> len(CrossFit().mixtures), CrossFit(folds=1)
+        Traceback (most recent call last):
+        ...
+        metricopt.core.errors.BudgetError: folds is 1; expected 2 or more, so that every row is left out once
+    """
+
+    folds: int = 4
+    epochs: int = 24
+    batch: int = 256
+    rates: tuple[float, ...] = (4e-3, 1e-3, 2.5e-4, 6e-5)
+    kinds: tuple[Kind, ...] = (Kind(False, 1.0), Kind(True, 1.0), Kind(False, 0.0))
+    alphas: tuple[float, ...] = (1.0, 0.5, 0.75)
+    tuned: int = 3
+    seconds: float = 600.0
+
+    def __post_init__(self) -> None:
+        if self.folds < 2:
+            raise BudgetError(f"folds is {self.folds}; expected 2 or more, so that every row is left out once")
+
+    def for_classes(self, there_are: bool) -> "CrossFit":
+        """The same without kinds that cannot be: balanced ones where targets are no classes."""
+        return self if there_are else replace(self, kinds=tuple(kind for kind in self.kinds if not kind.balanced))
+
+    @property
+    def mixtures(self) -> tuple[tuple[float, ...], ...]:
+        """Weights of the kinds' changes: each alone, then halves of the first two."""
+        count = len(self.kinds)
+        alone = [tuple(float(place == kind) for place in range(count)) for kind in range(count)]
+        return tuple(alone) if count < 2 else (*alone, (0.5, 0.5, *[0.0] * (count - 2)))
+
+    @property
+    def options(self) -> list[tuple[float, ...]]:
+        """Coefficients of the kinds' changes to ask about besides the original, the most promising first."""
+        return [tuple(alpha * weight for weight in mixture) for alpha in self.alphas for mixture in self.mixtures]
+
+
+DEFAULT = CrossFit()
+QUICK = CrossFit(folds=3, epochs=16, alphas=(1.0, 0.5), seconds=120.0)
+EFFORTS = {"quick": QUICK, "default": DEFAULT}
