@@ -1,0 +1,133 @@
+"""Finetuned copies: one by one or as a population the same, the original untouched, what is frozen stays."""
+
+import copy
+from dataclasses import replace
+
+import pytest
+import torch
+from tests.crossfit.problems import SMALL, learner, network, rows
+from torch import nn
+from torch.func import functional_call
+
+from metricopt.crossfit.draws import Draws, draws_of
+from metricopt.crossfit.fit import Plan, fit, plan_of
+from metricopt.crossfit.learner import Learner
+from metricopt.crossfit.settings import Kind
+from metricopt.crossfit.training import finetuned, state_of, trained
+
+MIXED = Kind(False, 1.0)
+
+
+def plans(own: Learner, count: int) -> list[Draws]:
+    return [
+        draws_of(own.val, own.task.train, torch.arange(200 + k), MIXED, shown=200, batch=64, seed=0, member=str(k))
+        for k in range(count)
+    ]
+
+
+def test_a_population_learns_what_its_members_learn_alone():
+    own = learner()
+    own.model.net[3].p = 0.0  # dropout would draw other numbers
+    together = finetuned(own, plans(own, 3), epochs=2, lr=1e-2, seed=0, tick=lambda _: None)
+    x = own.val.inputs
+    for member, one in enumerate(plans(own, 3)):
+        alone = trained(own, one, epochs=2, lr=1e-2).eval()
+        state = {name: tensor[member] for name, tensor in together.items()}
+        torch.testing.assert_close(functional_call(alone, state, (x,)), alone(x), rtol=1e-2, atol=1e-2)
+        assert not torch.allclose(alone(x), own.model.net(x), atol=0.1)
+
+
+def test_the_original_stays_as_it_is():
+    own = learner()
+    before = copy.deepcopy(own.model.net.state_dict())
+    fit(own, Plan(1e-2, 2, 2, 0.0), seed=0, progress=lambda *_: None)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in own.model.net.state_dict().items())
+    assert not any(parameter.requires_grad for parameter in own.model.net.parameters())
+
+
+def test_the_same_seed_gives_the_same_bits_whatever_the_global_one():
+    found = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        found.append(fit(learner(), Plan(1e-2, 2, 1, 0.0), seed=0, progress=lambda *_: None).states[0])
+    assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
+
+
+def test_the_last_network_lies_halfway_between_the_refit_and_the_mean_of_the_folds():
+    own = learner()
+    plan = Plan(1e-2, 1, 1, 0.0)
+    state = fit(own, plan, seed=0, progress=lambda *_: None).states[0]["4.weight"]
+    every = torch.arange(len(own.val))
+    refit = draws_of(own.val, own.task.train, every, SMALL.kinds[0], shown=200, batch=64, seed=0, member="mixed 3")
+    others = [replace(refit, member=f"mixed {k}") for k in range(3)]
+    raw = finetuned(own, [*others, refit], epochs=1, lr=1e-2, seed=0, tick=lambda _: None)["4.weight"]
+    assert state.shape == raw.shape  # one a fold, and the last
+    torch.testing.assert_close(2 * state[-1] - state[:-1].mean(0), raw[-1], rtol=1e-2, atol=1e-3)
+
+
+def test_what_the_user_froze_does_not_move():
+    net = network()
+    for name, parameter in net.named_parameters():
+        parameter.requires_grad_(name.startswith("4"))
+    own = learner()
+    own = Learner(
+        own.task.__class__(_adapted(net), metric=own.task.metric, train=own.task.train, search=own.val), SMALL
+    )
+    state = fit(own, Plan(1e-2, 1, 1, 0.0), seed=0, progress=lambda *_: None).states[0]
+    moved = {name for name, tensor in state.items() if not torch.equal(tensor[0], state_of(net)[name])}
+    assert moved == {"4.weight", "4.bias"}
+
+
+def test_light_finetuning_moves_norms_biases_and_the_last_layer_only():
+    own = learner(tuned="light")
+    state = fit(own, Plan(1e-2, 1, 1, 0.0), seed=0, progress=lambda *_: None).states[0]
+    before = state_of(own.model.net)
+    still = {name for name, tensor in state.items() if torch.equal(tensor[0], before[name])}
+    assert still == {"0.weight"}
+
+
+def test_a_copy_that_explodes_is_the_original_again():
+    own = learner()
+    state = finetuned(own, plans(own, 2), epochs=1, lr=1e30, seed=0, tick=lambda _: None)
+    before = state_of(own.model.net)
+    assert all(torch.equal(tensor[0], before[name]) for name, tensor in state.items())
+
+
+def test_the_rate_is_the_one_that_lowers_the_loss_of_rows_left_out():
+    plan = plan_of(learner(settings=replace(SMALL, rates=(1e-7, 1e-2, 1e3))), seed=0)
+    assert plan.rate == 1e-2 and plan.epochs == 4 and plan.kinds == 3
+
+
+@pytest.mark.parametrize(("seconds", "kinds"), [(1e9, 3), (1e-9, 1)])
+def test_what_would_take_too_long_is_cut_down_but_never_to_nothing(seconds, kinds):
+    plan = plan_of(learner(settings=replace(SMALL, seconds=seconds)), seed=0)
+    assert plan.kinds == kinds and plan.epochs >= 3
+
+
+def test_progress_counts_every_epoch_of_every_network():
+    heard = []
+    fit(learner(), Plan(1e-2, 2, 2, 0.0), seed=0, progress=lambda *said: heard.append(said))
+    assert heard[-1] == ("finetuning", 16, 16)  # 2 kinds x 4 networks x 2 epochs
+
+
+def test_a_network_that_raises_in_train_mode_says_so():
+    class Fussy(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = network()
+
+        def forward(self, x):
+            if self.training:
+                raise ValueError("only for inference")
+            return self.inner(x)
+
+    own = learner()
+    fussy = own.task.__class__(_adapted(Fussy()), metric=own.task.metric, train=own.task.train, search=own.val)
+    assert "only for inference" in Learner(fussy, SMALL).obstacle()
+    assert Learner(fussy, SMALL, train_mode=False).obstacle() == ""
+
+
+def _adapted(net):
+    from metricopt.adapters import WeightDirections, adapt
+
+    return adapt(net, WeightDirections(3), example=rows(4, 0, turned=True)[0])
