@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from metricopt.acceptance.changes import label_changes
 from metricopt.acceptance.comparison import Comparison, Kept
-from metricopt.acceptance.evidence import Evidence, Once, bootstrapped, jackknifed
+from metricopt.acceptance.evidence import RETRIES, Evidence, Once, bootstrapped, jackknifed
 from metricopt.adapters import AdaptedModel
 from metricopt.adapters.graph.cache import PrefixCache
 from metricopt.core.errors import MetricError, MetricFailureWarning
@@ -20,7 +20,8 @@ from metricopt.core.seeding import stream
 from metricopt.core.tree import Tree
 from metricopt.data.dataset import Data
 from metricopt.metrics import Constraint, Metric
-from metricopt.run.ledger import QueryLedger
+from metricopt.metrics.traffic import calls_beyond
+from metricopt.run.ledger import Kind, QueryLedger
 from metricopt.task.answers import on_device, value_of_model, values_on_rows
 
 _SURE = 0.8  # share of the resamples in which one candidate is better than a plainer one
@@ -89,21 +90,19 @@ class Judge:
             self.data,
             resamples=resamples,
             generator=stream(self._seed, "compare"),
-            once=self._once("decision", metric, phis),
+            once=self._once("decision", metric, phis, kind="decisions"),
         )
-        self.ledger.decisions += found.calls
         return climb(metric, found, examples=len(self.data), among=among)
 
     def check(self, constraint: Constraint, pair: Tensor) -> Kept:
         """A constraint at two phi (2, dim), the second of which must keep it."""
         metric = constraint.metric
         candidates = self.predicted(metric, pair)
-        once = self._once("constraint", metric, pair)
+        once = self._once(f"constraint {constraint.text}", metric, pair, kind="checks")
         everything = torch.arange(len(self.data))[None]
-        before = float(once("original", lambda: _evaluator(metric, candidates[:1], self.data)(everything)[:, 0]))
+        before = float(once("original", lambda: _evaluator(metric, candidates[:1], self.data)(everything)[:, 0], 1))
         draw = stream(self._seed, "constraint")
         found = gathered(metric, candidates[1:], self.data, resamples=None, generator=draw, once=once)
-        self.ledger.checks += found.calls + 1
         after = float(found.whole[0])
         tail = 1 - constraint.confidence if constraint.at_most is None else constraint.confidence
         bound = found.bound(0, tail)
@@ -136,11 +135,12 @@ class Judge:
                 self._predicted[key] = self._forward.all_outputs(phi[None], self.data, at_once=_ROWS)[0]
         return self._predicted[key]
 
-    def _once(self, purpose: str, metric: Metric, phis: Tensor) -> Once:
+    def _once(self, purpose: str, metric: Metric, phis: Tensor, *, kind: Kind) -> Once:
         about = hashlib.sha256(phis.detach().cpu().numpy().tobytes()).hexdigest()[:16]
 
-        def once(key: str, ask: Callable[[], Tensor]) -> Tensor:
-            found = self.ledger.once(f"{purpose} {metric.name} {about} {key}", ask)
+        def once(key: str, ask: Callable[[], Tensor], calls: int) -> Tensor:
+            name = f"{purpose} {metric.name} {about} {key}"
+            found = self.ledger.once(name, ask, kind=kind, calls=calls, beyond=lambda: calls_beyond([metric]))
             assert found is not None
             return found
 
@@ -181,7 +181,7 @@ def gathered(
     *,
     resamples: int | None,
     generator: torch.Generator,
-    once: Once = lambda _key, ask: ask(),
+    once: Once = lambda _key, ask, _calls: ask(),
 ) -> Evidence:
     """Evidence about candidates: a cheap metric's by resampling, a dear one's by leaving out folds."""
     evaluate = _evaluator(metric, candidates, data)
@@ -253,7 +253,7 @@ def decision_calls(metric: Metric, candidates: int) -> int:
         >>> decision_calls(as_metric("f1"), 1)
         1002
     """
-    return (1 + candidates) * ((FOLDS + 1 + 3) if metric.costly else (RESAMPLES + 1))
+    return (1 + candidates) * ((FOLDS + 1 + RETRIES) if metric.costly else (RESAMPLES + 1))
 
 
 def _evaluator(metric: Metric, candidates: Sequence[Any], data: Data) -> Callable[[Tensor], Tensor]:

@@ -3,7 +3,7 @@
 import copy
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -19,6 +19,7 @@ from metricopt.adapters.freezing import placement
 from metricopt.adapters.saved import adapter_facts
 from metricopt.api.preflight import check_loss, check_parts, check_plan
 from metricopt.api.result import Result
+from metricopt.api.watching import Watch
 from metricopt.core.errors import AdapterError, BudgetError, FileFormatError, MetricFailureWarning
 from metricopt.core.reading import Read
 from metricopt.core.records import Outcome
@@ -160,7 +161,11 @@ def optimize(
     ledger = oracle.ledger
     with open_journal(folder, _start(oracle, settings, sets), resume=resume, listeners=listeners) as ledger.journal:
         try:
-            outcome, correlation = propose(oracle, queries=queries, preset=preset, recipe=recipe, seed=seed)
+            watching = Watch(oracle, sets, queries=queries)
+            watching.begin()
+            outcome, correlation = propose(
+                oracle, queries=queries, preset=preset, recipe=recipe, seed=seed, answered=watching.answered
+            )
             result = _judged(oracle, sets["holdout"], outcome, correlation, seed=seed, began=began)
             if folder is not None:
                 result.save(folder)
@@ -255,9 +260,17 @@ def _supervised(oracle: Oracle) -> SupervisedTask:
 
 
 def propose(
-    oracle: Oracle, *, queries: int, preset: Preset = "default", recipe: Recipe | None = None, seed: int = 0
+    oracle: Oracle,
+    *,
+    queries: int,
+    preset: Preset = "default",
+    recipe: Recipe | None = None,
+    seed: int = 0,
+    answered: Callable[[], None] = lambda: None,
 ) -> tuple[Outcome, float]:
     """The search alone: a proposal and the rank correlation of the value function with unseen observations.
+
+    `answered` is called once the metric has answered about the original model, before anything that takes long.
 
     Example:
         >>> from metricopt.data.dataset import Examples
@@ -271,17 +284,21 @@ def propose(
         (torch.Size([2]), 20)
     """
     if preset == "paper":
-        return _paper(oracle, queries=queries, seed=seed)
+        return _paper(oracle, queries=queries, seed=seed, answered=answered)
     recipe = Recipe() if recipe is None else recipe
-    starts = torch.zeros(0, oracle.dim)
-    if recipe.starts:
+
+    def starts() -> Tensor:
+        answered()
+        if not recipe.starts:
+            return torch.zeros(0, oracle.dim)
         generator = stream(seed, "starts")
-        starts = loss_starts(oracle.probe, steps=recipe.start_steps, lr=recipe.start_lr, generator=generator)
+        return loss_starts(oracle.probe, steps=recipe.start_steps, lr=recipe.start_lr, generator=generator)
+
     found = walk(oracle, queries=queries, seed=seed, starts=starts, recipe=recipe)
     return found.outcome, found.rank_correlation
 
 
-def _paper(oracle: Oracle, *, queries: int, seed: int) -> tuple[Outcome, float]:
+def _paper(oracle: Oracle, *, queries: int, seed: int, answered: Callable[[], None]) -> tuple[Outcome, float]:
     """Trajectories, value function, guided finetuning: the original and the end of the path are queried last."""
     least = PAPER.least_queries + 2
     if queries < least:
@@ -290,6 +307,7 @@ def _paper(oracle: Oracle, *, queries: int, seed: int) -> tuple[Outcome, float]:
             f"{PAPER.least_queries // PAPER.queries_a_task} trajectories of {PAPER.queries_a_task} observations and "
             f"2 at the end: grant more, or use the default preset"
         )
+    answered()
     learnt: LearntValue = learn_value_function(oracle, queries=queries - 2, seed=seed, stages=PAPER)
     phi = finetune(oracle.task, learnt.value, seed=seed, stages=PAPER).phi
     oracle.observe(torch.stack([torch.zeros_like(phi), phi]), stage="finetuned")

@@ -87,6 +87,13 @@ class EventLog:
                     os.fsync(self._file.fileno())
             except OSError as error:
                 raise unwritable(Path(str(self._file.name)), error) from error
+        self._heard(entry)
+
+    def tell(self, event: str, fields: Mapping[str, Any]) -> None:
+        """Tell the listeners alone."""
+        self._heard({"event": event, "time": time.time(), **fields})
+
+    def _heard(self, entry: Event) -> None:
         for listener in self._listeners:
             listener(entry)
 

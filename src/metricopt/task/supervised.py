@@ -94,6 +94,7 @@ class SupervisedTask(Task):
         self.dim = model.dim
         self.augment = augment
         self._room = cache
+        self._is_anchored = False
 
     @cached_property
     def cache(self) -> PrefixCache:
@@ -124,6 +125,11 @@ class SupervisedTask(Task):
     def forks(self) -> bool:
         """Whether processes forked from this one can compute losses too: CUDA and the like do not work there."""
         return self.model.phi.device.type == "cpu"
+
+    @property
+    def resampled(self) -> bool:
+        """Whether its metric is asked on resamples: not if a call is dear."""
+        return not self.metric.costly
 
     @property
     def rows(self) -> int:
@@ -210,6 +216,19 @@ class SupervisedTask(Task):
                 yield Reply(answer.member, self.metric.cost(answer.value), answer.value)
             else:
                 yield Reply(answer.member, math.nan, None, warned(answer, population))
+
+    def anchored(self, cost: float, value: float) -> float:
+        """The cost of a value; a metric without bounds is anchored to the first one, the original model's."""
+        if not self.metric.unbounded:
+            return cost
+        if not self._is_anchored:
+            self.metric, self._is_anchored = self.metric.anchored(value), True
+        return self.metric.cost(value)
+
+    @property
+    def metrics(self) -> list[Metric]:
+        """Its metric."""
+        return [self.metric]
 
     def values(self, predictions: Predictions, metric: Metric, members: Sequence[int]) -> Tensor:
         """A metric's values of the listed members in natural units, NaN where it failed: (population,)."""
