@@ -39,6 +39,7 @@ class Judge:
         data: Rows that nothing was chosen on.
         ledger: Counts the calls of the metric and recalls those paid for before; one of its own if None.
         seed: Of the resamples.
+        most_rows: Rows that a slow network is given at the same time at most.
 
     Example:
         >>> from metricopt.adapters import OutputAffine, adapt
@@ -58,13 +59,22 @@ class Judge:
         [25, 0]
     """
 
-    def __init__(self, model: AdaptedModel, data: Data, *, ledger: QueryLedger | None = None, seed: int = 0) -> None:
+    def __init__(
+        self,
+        model: AdaptedModel,
+        data: Data,
+        *,
+        ledger: QueryLedger | None = None,
+        seed: int = 0,
+        most_rows: int | None = None,
+    ) -> None:
         self.model = model
         self.data = data
         self.ledger = QueryLedger() if ledger is None else ledger
         self._seed = seed
         # Through the model itself: what is judged is what the user gets.
-        self._forward = PrefixCache(model, memory=0, probe=data.inputs_at(slice(0, 16)))
+        beat = self.ledger.pulse.beat
+        self._forward = PrefixCache(model, memory=0, probe=data.inputs_at(slice(0, 16)), most_rows=most_rows, beat=beat)
         self._predicted: dict[tuple[bytes, bool], Tree] = {}
 
     def compare(self, metric: Metric, pair: Tensor, *, resamples: int | None = None) -> Comparison:
@@ -140,6 +150,7 @@ class Judge:
 
         def once(key: str, ask: Callable[[], Tensor], calls: int) -> Tensor:
             name = f"{purpose} {metric.name} {about} {key}"
+            self.ledger.pulse.beat()
             found = self.ledger.once(name, ask, kind=kind, calls=calls, beyond=lambda: calls_beyond([metric]))
             assert found is not None
             return found

@@ -4,6 +4,7 @@ import copy
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -17,6 +18,7 @@ from metricopt.acceptance.judge import Judge
 from metricopt.adapters import AdaptedModel, Adapter, DynamicBias, FiLM, OutputAffine, adapt
 from metricopt.adapters.freezing import placement
 from metricopt.adapters.saved import adapter_facts
+from metricopt.api.plan import Plan
 from metricopt.api.preflight import check_loss, check_parts, check_plan
 from metricopt.api.result import Result
 from metricopt.api.watching import Watch
@@ -38,6 +40,7 @@ from metricopt.run.events import NAME, Event, Listener, read_events
 from metricopt.run.folder import run_folder
 from metricopt.run.journal import open_journal
 from metricopt.run.ledger import QueryLedger
+from metricopt.run.live import watching as progress_of
 from metricopt.search import Recipe, walk
 from metricopt.search.starts import loss_starts
 from metricopt.task.base import Loss
@@ -75,6 +78,7 @@ def optimize(
     call: Call = default_call,
     collate: Collate | None = None,
     read: Read = None,
+    progress: bool | None = None,
 ) -> Result:
     """Finetune a small adapter of `net` until `metric` is better, within `queries` metric queries.
 
@@ -111,6 +115,8 @@ def optimize(
         collate: Makes a batch of a list of rows of a Dataset; a DataLoader brings its own.
         read: Which tensor of the output labels, scores and views are made of: a name, a place or a function. By itself
             a tensor, `.logits`, `["out"]` and the like, or a tuple's first is found.
+        progress: Whether the plan, the phase, the best value so far and the time left are shown on stderr; by default
+            in a terminal and in a notebook.
 
     Example:
         >>> from sklearn.metrics import f1_score
@@ -157,20 +163,24 @@ def optimize(
     }
     folder = run_folder(run_dir)
     heard: list[Event] = []
-    listeners = (*watch, heard.append)
     ledger = oracle.ledger
-    with open_journal(folder, _start(oracle, settings, sets), resume=resume, listeners=listeners) as ledger.journal:
+    with ExitStack() as opened:
+        shown = opened.enter_context(progress_of(progress))
+        listeners = (*watch, *shown, lambda event: None if event["event"] == "phase" else heard.append(event))
+        start = _start(oracle, settings, sets)
+        ledger.journal = opened.enter_context(open_journal(folder, start, resume=resume, listeners=listeners))
+        ledger.pulse.tell = ledger.journal.tell
         try:
             watching = Watch(oracle, sets, queries=queries)
             watching.begin()
             outcome, correlation = propose(
-                oracle, queries=queries, preset=preset, recipe=recipe, seed=seed, answered=watching.answered
+                oracle, queries=queries, preset=preset, recipe=recipe, seed=seed, watching=watching
             )
-            result = _judged(oracle, sets["holdout"], outcome, correlation, seed=seed, began=began)
+            result = _judged(oracle, sets["holdout"], outcome, correlation, seed=seed, began=began, plan=watching.plan)
             if folder is not None:
                 result.save(folder)
         finally:
-            ledger.journal = None
+            ledger.journal = ledger.pulse.tell = None
     return replace(result, events=tuple(heard if folder is None else read_events(folder / NAME)))
 
 
@@ -210,12 +220,15 @@ def _start(oracle: Oracle, settings: Event, sets: dict[str, Data]) -> Event:
     }
 
 
-def _judged(oracle: Oracle, held_out: Data, outcome: Outcome, correlation: float, *, seed: int, began: float) -> Result:
+def _judged(
+    oracle: Oracle, held_out: Data, outcome: Outcome, correlation: float, *, seed: int, began: float, plan: Plan
+) -> Result:
     """What was found on data that were never queried, and the model that follows from it."""
     task = _supervised(oracle)
     model = task.model
     ledger = oracle.ledger
-    judge = Judge(model, held_out, ledger=ledger, seed=seed)
+    ledger.pulse.phase("decision")
+    judge = Judge(model, held_out, ledger=ledger, seed=seed, most_rows=task.most_rows)
     rungs = outcome.rungs()
     checks = [_checked(judge, oracle.keep, rung) for rung in rungs]
     # If none keeps every constraint, the last one is turned down for that.
@@ -226,6 +239,7 @@ def _judged(oracle: Oracle, held_out: Data, outcome: Outcome, correlation: float
     stopped = ledger.stopped
     if stopped:
         warnings.warn(f"the search ended early: {stopped}", MetricFailureWarning, stacklevel=3)
+    ledger.pulse.phase("landscape")
     line = loss_line(task, proposal)
     result = Result(
         model=model,
@@ -234,10 +248,11 @@ def _judged(oracle: Oracle, held_out: Data, outcome: Outcome, correlation: float
         proposal=proposal,
         outcome=outcome,
         ledger=ledger,
-        seconds=time.perf_counter() - began,
+        seconds=time.perf_counter() - began + (0.0 if ledger.journal is None else ledger.journal.spent),
         rank_correlation=correlation,
         kept=kept,
         stopped=stopped,
+        plan=plan.to_dict(),
     )
     model.phi.data.copy_(pair[int(result.accepted)])
     constraints = [asdict(each) for each in kept]
@@ -266,11 +281,11 @@ def propose(
     preset: Preset = "default",
     recipe: Recipe | None = None,
     seed: int = 0,
-    answered: Callable[[], None] = lambda: None,
+    watching: Watch | None = None,
 ) -> tuple[Outcome, float]:
     """The search alone: a proposal and the rank correlation of the value function with unseen observations.
 
-    `answered` is called once the metric has answered about the original model, before anything that takes long.
+    `watching` hears of the first answer, about the original model, and bounds what comes before the second.
 
     Example:
         >>> from metricopt.data.dataset import Examples
@@ -284,21 +299,36 @@ def propose(
         (torch.Size([2]), 20)
     """
     if preset == "paper":
-        return _paper(oracle, queries=queries, seed=seed, answered=answered)
+        return _paper(oracle, queries=queries, seed=seed, watching=watching)
     recipe = Recipe() if recipe is None else recipe
 
     def starts() -> Tensor:
-        answered()
-        if not recipe.starts:
-            return torch.zeros(0, oracle.dim)
-        generator = stream(seed, "starts")
-        return loss_starts(oracle.probe, steps=recipe.start_steps, lr=recipe.start_lr, generator=generator)
+        if watching is not None:
+            watching.answered()
+        found = torch.zeros(0, oracle.dim)
+        if recipe.starts:
+            found = _starts(oracle, recipe, seed=seed, afford=None if watching is None else watching.affordable)
+        oracle.ledger.pulse.phase("search", total=queries)
+        return found
 
     found = walk(oracle, queries=queries, seed=seed, starts=starts, recipe=recipe)
     return found.outcome, found.rank_correlation
 
 
-def _paper(oracle: Oracle, *, queries: int, seed: int, answered: Callable[[], None]) -> tuple[Outcome, float]:
+def _starts(oracle: Oracle, recipe: Recipe, *, seed: int, afford: Callable[[float], int] | None) -> Tensor:
+    pulse = oracle.ledger.pulse
+    pulse.phase("loss finetuning", total=recipe.start_steps)
+    return loss_starts(
+        oracle.probe,
+        steps=recipe.start_steps,
+        lr=recipe.start_lr,
+        generator=stream(seed, "starts"),
+        afford=afford,
+        beat=pulse.beat,
+    )
+
+
+def _paper(oracle: Oracle, *, queries: int, seed: int, watching: Watch | None) -> tuple[Outcome, float]:
     """Trajectories, value function, guided finetuning: the original and the end of the path are queried last."""
     least = PAPER.least_queries + 2
     if queries < least:
@@ -307,8 +337,11 @@ def _paper(oracle: Oracle, *, queries: int, seed: int, answered: Callable[[], No
             f"{PAPER.least_queries // PAPER.queries_a_task} trajectories of {PAPER.queries_a_task} observations and "
             f"2 at the end: grant more, or use the default preset"
         )
-    answered()
+    if watching is not None:
+        watching.answered()
+    oracle.ledger.pulse.phase("trajectories")
     learnt: LearntValue = learn_value_function(oracle, queries=queries - 2, seed=seed, stages=PAPER)
+    oracle.ledger.pulse.phase("guided finetuning")
     phi = finetune(oracle.task, learnt.value, seed=seed, stages=PAPER).phi
     oracle.observe(torch.stack([torch.zeros_like(phi), phi]), stage="finetuned")
     return Outcome(phi, ((oracle.ledger.used, phi),)), learnt.health.rank_correlation

@@ -12,6 +12,7 @@ from metricopt.metrics.constraint import Constraint
 from metricopt.metrics.metric import Metric
 from metricopt.metrics.traffic import attempts_of
 from metricopt.run.ledger import Kind, QueryLedger
+from metricopt.run.live import planned
 from metricopt.task.oracle import noise_calls
 from metricopt.task.supervised import SupervisedTask
 
@@ -86,13 +87,7 @@ class Plan:
         }
 
     def __str__(self) -> str:
-        phases = ", ".join(f"{line.calls} {line.phase}" for line in self.lines if line.calls)
-        about = "" if self.seconds is None else f", about {_duration(self.seconds)}"
-        notes = "".join(f"; note: {note}" for note in self.notes)
-        return (
-            f"plan: at most {self.calls} calls of {self.metric}{about}: {phases}; it is given {self.given}; "
-            f"loss: {self.loss}{notes}"
-        )
+        return planned(self.to_dict())
 
 
 def plan_lines(
@@ -170,9 +165,3 @@ def grant(ledger: QueryLedger, plan: Plan, spent: dict[Kind, int]) -> None:
 def _of_one(metric: Metric) -> int:
     """Calls about one candidate, the original left out."""
     return decision_calls(metric, 1) // 2
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 1:
-        return "a second"
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

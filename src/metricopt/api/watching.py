@@ -9,6 +9,7 @@ from typing import NamedTuple, final
 import torch
 from torch import Tensor
 
+from metricopt.adapters.device import on_model
 from metricopt.api.plan import Line, Plan, grant, plan_lines, plan_of, timed
 from metricopt.core.errors import MetricError, SuspicionWarning
 from metricopt.data.dataset import Data
@@ -21,6 +22,10 @@ from metricopt.task.oracle import DEAR, Oracle
 from metricopt.task.supervised import SupervisedTask
 
 _FEW_QUERIES, _FEW_ROWS = 2, 20
+STARTS_SECONDS, STARTS_SHARE = 20.0, 0.1
+"""What loss finetuning before the search may take: so many seconds, or that share of the time of all queries."""
+SLOW, PASS = 2.0, 1.0
+"""Seconds of a pass over all search rows from where they go through the network in parts, of about so many seconds."""
 
 
 class Again(NamedTuple):
@@ -58,13 +63,17 @@ class Watch:
             "extra": oracle.ledger.extra,
         }
         self._seen = _Seen()
+        self._query = 0.0  # seconds
         self.plan: Plan = plan_of(self._task, self._planned(), notes=notes_on(sets, queries))
 
     def begin(self) -> None:
         """State the plan; from now on nothing beyond it is granted."""
+        self._task.beat = self._oracle.ledger.pulse.beat
+        self._task.most_rows = rows_at_once(self._oracle)
         self._say(*(note for note in self.plan.notes if note.startswith(("only", "nothing"))))
         self._state()
         self._oracle.watch = self._look
+        self._oracle.ledger.pulse.phase("first answer")
 
     def answered(self) -> None:
         """Ask once more about the original and state the plan with what that took.
@@ -83,8 +92,20 @@ class Watch:
             task.anchored(0.0, again.value)
         if again.call > DEAR:
             task.metric = task.metric.dear()
+        self._query = again.query
         self.plan = timed(self.plan, self._planned(), query=again.query, call=again.call)
         self._state()
+
+    def affordable(self, seconds: float) -> int:
+        """How many steps of loss finetuning, each of so many seconds, are taken; the same when a run is continued."""
+        budget = max(STARTS_SECONDS, STARTS_SHARE * self._queries * self._query)
+
+        def decided() -> Tensor:
+            return torch.tensor([float(int(min(budget / max(seconds, 1e-9), 2**31)))], dtype=torch.float64)
+
+        found = self._oracle.ledger.once("steps of loss finetuning", decided)
+        assert found is not None
+        return int(found)
 
     def _say(self, *sentences: str) -> None:
         for sentence in filter(None, sentences):
@@ -144,6 +165,40 @@ def asked_again(oracle: Oracle) -> Again:
     assert found is not None
     call = oracle.ledger.seconds[key]
     return Again(float(found), call, predicted + call)
+
+
+def rows_at_once(oracle: Oracle) -> int | None:
+    """How many rows a slow network is given at the same time, so that it is never silent for long; None if it is not.
+
+    Told from a pass over a few rows, and the same when a run is continued: the last bits of sums depend on it.
+    """
+    task = oracle.task
+    assert isinstance(task, SupervisedTask)
+
+    def decided() -> Tensor:
+        pace = _seconds_a_row(task, 8)
+        if pace * len(task.search) > SLOW and 256 * pace < PASS:  # of a few rows most is not theirs
+            pace = _seconds_a_row(task, 256)
+        parts = pace * len(task.search) > SLOW
+        return torch.tensor([max(4.0, float(int(PASS / pace))) if parts else 0.0], dtype=torch.float64)
+
+    found = oracle.ledger.once("rows at the same time", decided)
+    assert found is not None
+    return int(found) or None
+
+
+def _seconds_a_row(task: SupervisedTask, rows: int) -> float:
+    rows = min(rows, len(task.search))
+    inputs = on_model(task.model, task.search.inputs_at(slice(0, rows)))
+    taken = []
+    for _ in range(2):  # the first pass of a network may take much longer than all others
+        began = time.perf_counter()
+        with torch.no_grad():
+            task.model.output(torch.zeros(task.dim), inputs)
+        taken.append(time.perf_counter() - began)
+        if taken[0] < SLOW / 1000:
+            break
+    return min(taken) / rows
 
 
 def _broken(keep: Sequence[Constraint], values: Sequence[float]) -> list[str]:

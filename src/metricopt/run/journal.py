@@ -34,6 +34,9 @@ class Asked(NamedTuple):
 class Journal:
     """Writes events, and recalls those of the run it continues.
 
+    Attributes:
+        spent: Seconds that the run it continues had taken.
+
     Example:
         >>> import tempfile, torch
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -50,6 +53,8 @@ class Journal:
         self._answers = {_index(event): event for event in before if event["event"] == "query"}
         self._written = Counter(_identity(event) for event in before if event["event"] != "query")
         self._asked = {str(event.get("key")): event for event in before if event["event"] == "asked"}
+
+        self.spent = _spent(before)
 
     @property
     def answered(self) -> int:
@@ -150,6 +155,7 @@ def _continued(log: EventLog, start: Mapping[str, Any], path: Path) -> Journal:
         return _begun(log, start)
     _check_same(before[0], start, path)
     journal = Journal(log, before)
+    log.tell("start", start)
     log.write("resume", {"answered": journal.answered})
     return journal
 
@@ -172,6 +178,20 @@ def _check_same(first: Event, start: Mapping[str, Any], path: Path) -> None:
             f"the run in {path.parent} cannot be resumed: {'; '.join(different[:3])}; expected no difference: "
             f"undo it or choose a new folder"
         )
+
+
+def _spent(before: Sequence[Event]) -> float:
+    """Seconds that the runs which left these events had taken, each from its first event to its last."""
+    sessions: list[list[float]] = []
+    for event in before:
+        moment = event.get("time")
+        if not isinstance(moment, int | float):
+            continue
+        if event["event"] == "resume" or not sessions:
+            sessions.append([float(moment)])
+        else:
+            sessions[-1].append(float(moment))
+    return sum(max(0.0, moments[-1] - moments[0]) for moments in sessions)
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

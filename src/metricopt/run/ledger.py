@@ -12,6 +12,7 @@ from torch import Tensor
 from metricopt.core.errors import BudgetError, FileFormatError, PlanError
 from metricopt.run.events import Event
 from metricopt.run.journal import Journal, whole
+from metricopt.run.pulse import Pulse
 
 Kind = Literal["queries", "resamples", "checks", "decisions", "extra"]
 """What a call of a metric is for; `extra` are attempts after an accident, less answers that were remembered."""
@@ -61,6 +62,7 @@ class QueryLedger:
         limits: The most calls of each kind that the plan allows for; more are refused. Kinds not named have no limit.
         max_failures: Failed queries after which a search stops; None for no limit.
         journal: Remembers the answers beyond this process.
+        pulse: Tells which phase the run is in.
 
     Example:
         >>> ledger = QueryLedger(budget=3)
@@ -85,6 +87,7 @@ class QueryLedger:
     limits: dict[Kind, int] = field(default_factory=dict)
     max_failures: int | None = None
     journal: Journal | None = None
+    pulse: Pulse = field(default_factory=Pulse, repr=False, compare=False)
     _charged: int = 0
     _counted: set[str] = field(default_factory=set)
 

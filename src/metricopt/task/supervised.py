@@ -54,6 +54,10 @@ class SupervisedTask(Task):
         augment: `augment(inputs, generator)` changes the inputs of each training batch, (population, batch, ...), on
             the device they were given on; the generator is the CPU's.
 
+    Attributes:
+        most_rows: Rows that a slow network is given at the same time at most; to be set before anything is computed.
+        beat: Called after each pass of the network over some rows.
+
     Example:
         >>> from metricopt.adapters import OutputAffine, adapt
         >>> from metricopt.metrics import mcr
@@ -95,13 +99,21 @@ class SupervisedTask(Task):
         self.augment = augment
         self._room = cache
         self._is_anchored = False
+        self.most_rows: int | None = None
+        self.beat: Callable[[], None] = lambda: None
 
     @cached_property
     def cache(self) -> PrefixCache:
         """Activations that phi cannot change; `cache.reason` says why there are none."""
         cache = self._room
         if not isinstance(cache, PrefixCache):
-            cache = PrefixCache(self.model, memory=cache, probe=self.train.inputs_at(slice(0, 16)))
+            cache = PrefixCache(
+                self.model,
+                memory=cache,
+                probe=self.train.inputs_at(slice(0, 16)),
+                most_rows=self.most_rows,
+                beat=lambda: self.beat(),
+            )
         # At once, not when first asked about: a resumed run asks less, and its last bits must not depend on that.
         cache.fill(self.search)
         if self.augment is not None and not cache.reason:
@@ -151,9 +163,12 @@ class SupervisedTask(Task):
         """Endless mini-batches of the training data, one a member."""
         return self.mixed_batches([(self.train, self.sampling, 1)], population, generator)
 
-    def mixed_batches(self, kinds: Sequence[Kind], population: int, generator: torch.Generator) -> Iterator[Batches]:
-        """Endless mini-batches of several kinds, one a member of each kind's population."""
-        for wanted in mixed_stream(kinds, population, batch_size=self.batch_size, generator=generator):
+    def mixed_batches(
+        self, kinds: Sequence[Kind], population: int, generator: torch.Generator, *, most: int | None = None
+    ) -> Iterator[Batches]:
+        """Endless mini-batches of several kinds, of at most so many rows, one a member of each kind's population."""
+        rows = self.batch_size if most is None else min(most, self.batch_size)
+        for wanted in mixed_stream(kinds, population, batch_size=rows, generator=generator):
             yield self._tensors(wanted, generator) if self.simple else self._batches(wanted, generator)
 
     def _tensors(self, wanted: list[tuple[Any, Tensor]], generator: torch.Generator) -> Batches:
