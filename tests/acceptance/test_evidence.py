@@ -11,7 +11,7 @@ from metricopt.acceptance.evidence import Evidence, bootstrapped, jackknifed
 ROWS = torch.randn(2, 80, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
 
-def ask(_key, function):
+def ask(_key, function, _calls):
     return function()
 
 

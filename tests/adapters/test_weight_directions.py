@@ -111,6 +111,7 @@ def test_gradients_reach_phi() -> None:
     part = model.modulations[0]
     assert isinstance(part, WeightModulation)
     part.set_changes(1, changes(net, dict(moved(net).state_dict())))
+    part.set_changes(0, {})
     phi = torch.zeros(2, requires_grad=True)
     (found,) = torch.autograd.grad(model.output(phi, x).sum(), phi)
     assert found[0] == 0 and found[1] != 0

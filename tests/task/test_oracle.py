@@ -140,7 +140,7 @@ def test_the_margin_of_a_cheap_constraint_is_measured_once_and_its_calls_are_cou
     spread = math.sqrt(0.75 * 0.25 / 200)
     (margin,) = oracle.margins()
     assert margin == pytest.approx(oracle.keep[0].margin(spread), rel=0.35)
-    assert oracle.margins() == [margin] and oracle.ledger.resamples == 100
+    assert oracle.margins() == [margin] and (oracle.ledger.checks, oracle.ledger.resamples) == (1, 100)
 
 
 def test_the_margin_of_a_dear_constraint_takes_one_call():

@@ -15,11 +15,12 @@ from torch import Tensor
 Evaluate = Callable[[Tensor], Tensor]
 """From choices of rows (choices, n) to values (candidates, choices), NaN where the metric failed."""
 
-Once = Callable[[str, Callable[[], Tensor]], Tensor]
-"""Calls the function, or recalls what it had given under this key before."""
+Once = Callable[[str, Callable[[], Tensor], int], Tensor]
+"""Calls the function, or recalls what it had given under this key before; so many calls of the metric are counted."""
 
 _AT_ONCE = 50
-_RETRIES = 3  # of the values on all rows, without which nothing is accepted
+RETRIES = 3
+"""How often the values on all rows, without which nothing is accepted, are asked again."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ def bootstrapped(
     evaluate: Evaluate, rows: int, resamples: int, generator: torch.Generator, *, candidates: int, once: Once
 ) -> Evidence:
     """Evidence from resamples of the rows, the same ones for all candidates."""
-    whole, retries = _whole(evaluate, rows, most=min(_RETRIES, resamples - 1), once=once)
+    whole, retries = _whole(evaluate, rows, candidates, most=min(RETRIES, resamples - 1), once=once)
     # Instead of resamples, so that a metric is asked as often whether it fails or not.
     index = torch.randint(rows, (resamples - retries, rows), generator=generator)
     parts = [_block(evaluate, part, candidates, f"resamples {k}", once) for k, part in enumerate(index.split(_AT_ONCE))]
@@ -125,24 +126,25 @@ def jackknifed(
     evaluate: Evaluate, rows: int, folds: int, generator: torch.Generator, *, candidates: int, once: Once
 ) -> Evidence:
     """Evidence from leaving out one random fold of the rows after the other."""
-    whole, retries = _whole(evaluate, rows, most=_RETRIES, once=once)
+    whole, retries = _whole(evaluate, rows, candidates, most=RETRIES, once=once)
     order = torch.randperm(rows, generator=generator)
     left = [order[torch.arange(rows) % folds != fold] for fold in range(folds)]
     parts = [_block(evaluate, part[None], candidates, f"fold {k}", once) for k, part in enumerate(left)]
     return Evidence(whole, torch.cat(parts, 1), folds=True, calls=candidates * (folds + 1 + retries))
 
 
-def _whole(evaluate: Evaluate, rows: int, *, most: int, once: Once) -> tuple[Tensor, int]:
+def _whole(evaluate: Evaluate, rows: int, candidates: int, *, most: int, once: Once) -> tuple[Tensor, int]:
     """Values on all rows, asked again where the metric failed, and how often it was asked again."""
     everything = torch.arange(rows)[None]
-    whole = once("all rows", lambda: evaluate(everything)[:, 0])
+    whole = once("all rows", lambda: evaluate(everything)[:, 0], candidates)
     retries = 0
     while bool(whole.isnan().any()) and retries < most:
         retries += 1
-        again = once(f"all rows, try {retries}", lambda: evaluate(everything)[:, 0])
+        again = once(f"all rows, try {retries}", lambda: evaluate(everything)[:, 0], candidates)
         whole = torch.where(whole.isnan(), again, whole)
     return whole, retries
 
 
 def _block(evaluate: Evaluate, index: Tensor, candidates: int, key: str, once: Once) -> Tensor:
-    return once(key, lambda: evaluate(index).flatten()).reshape(candidates, len(index))
+    calls = candidates * len(index)
+    return once(key, lambda: evaluate(index).flatten(), calls).reshape(candidates, len(index))

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from metricopt.acceptance.changes import label_changes
 from metricopt.acceptance.comparison import Comparison, Kept
-from metricopt.acceptance.evidence import Evidence, Once, bootstrapped, jackknifed
+from metricopt.acceptance.evidence import RETRIES, Evidence, Once, bootstrapped, jackknifed
 from metricopt.adapters import AdaptedModel
 from metricopt.adapters.graph.cache import PrefixCache
 from metricopt.core.errors import MetricError, MetricFailureWarning
@@ -21,7 +21,8 @@ from metricopt.core.seeding import stream
 from metricopt.core.tree import Tree
 from metricopt.data.dataset import Data
 from metricopt.metrics import Constraint, Metric
-from metricopt.run.ledger import QueryLedger
+from metricopt.metrics.traffic import calls_beyond
+from metricopt.run.ledger import Kind, QueryLedger
 from metricopt.task.answers import on_device, value_of_model, values_on_rows
 
 _SURE = 0.8  # share of the resamples in which one candidate is better than a plainer one
@@ -40,6 +41,7 @@ class Judge:
         ledger: Counts the calls of the metric and recalls those paid for before; one of its own if None.
         seed: Of the resamples.
         widening: By how much errors are larger than the rows show; 1 for rows that nothing was chosen on.
+        most_rows: Rows that a slow network is given at the same time at most.
 
     Example:
         >>> from metricopt.adapters import OutputAffine, adapt
@@ -67,6 +69,7 @@ class Judge:
         ledger: QueryLedger | None = None,
         seed: int = 0,
         widening: float = 1.0,
+        most_rows: int | None = None,
     ) -> None:
         self.model = model
         self.data = data
@@ -74,7 +77,8 @@ class Judge:
         self._seed = seed
         self._widening = widening
         # Through the model itself: what is judged is what the user gets.
-        self._forward = PrefixCache(model, memory=0, probe=data.inputs_at(slice(0, 16)))
+        beat = self.ledger.pulse.beat
+        self._forward = PrefixCache(model, memory=0, probe=data.inputs_at(slice(0, 16)), most_rows=most_rows, beat=beat)
         self._predicted: dict[tuple[bytes, bool], Tree] = {}
 
     def compare(self, metric: Metric, pair: Tensor, *, resamples: int | None = None) -> Comparison:
@@ -106,9 +110,8 @@ class Judge:
             self.data,
             resamples=resamples,
             generator=stream(self._seed, "compare"),
-            once=self._once("decision", metric, phis),
+            once=self._once("decision", metric, phis, kind="decisions"),
         )
-        self.ledger.decisions += found.calls
         found = replace(found, widening=self._widening)
         kept, comparison = climb(metric, found, examples=len(self.data), level=level, among=among)
         return kept, comparison if self._widening == 1 else replace(comparison, rows="out-of-fold")
@@ -117,12 +120,11 @@ class Judge:
         """A constraint at two phi (2, dim), the second of which must keep it."""
         metric = constraint.metric
         candidates = self.predicted(metric, pair)
-        once = self._once("constraint", metric, pair)
+        once = self._once(f"constraint {constraint.text}", metric, pair, kind="checks")
         everything = torch.arange(len(self.data))[None]
-        before = float(once("original", lambda: _evaluator(metric, candidates[:1], self.data)(everything)[:, 0]))
+        before = float(once("original", lambda: _evaluator(metric, candidates[:1], self.data)(everything)[:, 0], 1))
         draw = stream(self._seed, "constraint")
         found = gathered(metric, candidates[1:], self.data, resamples=None, generator=draw, once=once)
-        self.ledger.checks += found.calls + 1
         after = float(found.whole[0])
         tail = 1 - constraint.confidence if constraint.at_most is None else constraint.confidence
         bound = found.bound(0, tail)
@@ -155,11 +157,13 @@ class Judge:
                 self._predicted[key] = self._forward.all_outputs(phi[None], self.data, at_once=_ROWS)[0]
         return self._predicted[key]
 
-    def _once(self, purpose: str, metric: Metric, phis: Tensor) -> Once:
+    def _once(self, purpose: str, metric: Metric, phis: Tensor, *, kind: Kind) -> Once:
         about = hashlib.sha256(phis.detach().cpu().numpy().tobytes()).hexdigest()[:16]
 
-        def once(key: str, ask: Callable[[], Tensor]) -> Tensor:
-            found = self.ledger.once(f"{purpose} {metric.name} {about} {key}", ask)
+        def once(key: str, ask: Callable[[], Tensor], calls: int) -> Tensor:
+            name = f"{purpose} {metric.name} {about} {key}"
+            self.ledger.pulse.beat()
+            found = self.ledger.once(name, ask, kind=kind, calls=calls, beyond=lambda: calls_beyond([metric]))
             assert found is not None
             return found
 
@@ -200,7 +204,7 @@ def gathered(
     *,
     resamples: int | None,
     generator: torch.Generator,
-    once: Once = lambda _key, ask: ask(),
+    once: Once = lambda _key, ask, _calls: ask(),
 ) -> Evidence:
     """Evidence about candidates: a cheap metric's by resampling, a dear one's by leaving out folds."""
     evaluate = _evaluator(metric, candidates, data)
@@ -272,7 +276,7 @@ def decision_calls(metric: Metric, candidates: int) -> int:
         >>> decision_calls(as_metric("f1"), 1)
         1002
     """
-    return (1 + candidates) * ((FOLDS + 1 + 3) if metric.costly else (RESAMPLES + 1))
+    return (1 + candidates) * ((FOLDS + 1 + RETRIES) if metric.costly else (RESAMPLES + 1))
 
 
 def _evaluator(metric: Metric, candidates: Sequence[Any], data: Data) -> Callable[[Tensor], Tensor]:

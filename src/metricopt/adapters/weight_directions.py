@@ -22,11 +22,13 @@ State = Mapping[str, Tensor]
 class WeightDirections(SingleAdapter):
     """Weights and statistics W become W + sum_k phi_k Delta_k; merging is adding.
 
-    Bound to a network all Delta are 0, until `WeightModulation.set_changes` gives it those of finetuned networks.
+    Bound to a network the Delta are random, in proportion to the weights, and leave statistics of normalisation alone;
+    `WeightModulation.set_changes` puts those of finetuned networks in their place.
 
     Attributes:
         directions: How many Delta there are, one coordinate of phi each.
         tensors: Names of the parameters and buffers that change, or patterns of them; all floating ones if None.
+        strength: Spread of a random Delta, as a share of that of the weights it moves.
 
     Example:
         >>> from metricopt.adapters import adapt
@@ -40,13 +42,14 @@ class WeightDirections(SingleAdapter):
 
     directions: int = 1
     tensors: tuple[str, ...] | None = None
+    strength: float = 0.1
 
     def __post_init__(self) -> None:
         if self.directions < 1:
             raise AdapterError(f"directions is {self.directions}; expected 1 or more changes of the weights")
         object.__setattr__(self, "tensors", patterns(self.tensors))
 
-    def bind(self, found: Survey, generator: Generator) -> "WeightModulation":  # noqa: ARG002
+    def bind(self, found: Survey, generator: Generator) -> "WeightModulation":
         """Its modulation of the network that was surveyed."""
         names = [
             name
@@ -58,7 +61,9 @@ class WeightDirections(SingleAdapter):
                 f"no weight is called {', '.join(self.tensors or ('anything',))}; expected names such as "
                 f"{', '.join(list(found.tensors)[:5]) or 'those of a network with weights'}"
             )
-        return WeightModulation(self.directions, {name: found.tensors[name] for name in names})
+        modulation = WeightModulation(self.directions, {name: found.tensors[name] for name in names})
+        modulation.draw(found.tensors, self.strength, generator)
+        return modulation
 
 
 # Called, not decorating: the registry's decorator would hide the class's own arguments from type checkers.
@@ -87,11 +92,19 @@ class WeightModulation(Modulation):
         for place, tensor in enumerate(tensors.values()):  # names with dots cannot be names of buffers
             self.register_buffer(f"change_{place}", tensor.new_zeros(directions, *tensor.shape))
 
+    def draw(self, original: State, strength: float, generator: Generator) -> None:
+        """Make all Delta random; statistics of normalisation stay as they are."""
+        for place, name in enumerate(self.names):
+            change, weights = self._change(place), original[name].detach().float()
+            spread = float(weights.std()) if weights.numel() > 1 else 0.0
+            drawn = torch.randn(change.shape, generator=generator) * strength * (spread or 1.0)
+            change.copy_(torch.zeros_like(drawn) if name.endswith(_STATISTICS) else drawn)
+
     def set_changes(self, direction: int, changed: State) -> None:
         """Take over one Delta; tensors that are not named stay where they are."""
         for place, name in enumerate(self.names):
-            if name in changed:
-                self._change(place)[direction] = changed[name].to(self._change(place))
+            change = self._change(place)
+            change[direction] = changed[name].to(change) if name in changed else 0.0
 
     def moved(self, phi: Tensor, original: State) -> dict[str, Tensor]:
         """The tensors at `phi` (directions,); variances stay positive.

@@ -4,7 +4,8 @@ import copy
 import math
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -18,8 +19,10 @@ from metricopt.acceptance.judge import Judge
 from metricopt.adapters import AdaptedModel, Adapter, DynamicBias, FiLM, OutputAffine, adapt
 from metricopt.adapters.freezing import placement
 from metricopt.adapters.saved import adapter_facts
+from metricopt.api.plan import Plan
 from metricopt.api.preflight import check_confidence, check_loss, check_parts, check_plan
 from metricopt.api.result import Result
+from metricopt.api.watching import Watch
 from metricopt.api.ways import Effort, Tune, learner_of, settings_of, way_of
 from metricopt.api.weights import crossfitted, forget
 from metricopt.core.errors import AdapterError, BudgetError, FileFormatError, MetricFailureWarning
@@ -42,6 +45,7 @@ from metricopt.run.events import NAME, Event, Listener, read_events
 from metricopt.run.folder import run_folder
 from metricopt.run.journal import open_journal
 from metricopt.run.ledger import QueryLedger
+from metricopt.run.live import watching as progress_of
 from metricopt.search import Recipe, walk
 from metricopt.search.starts import loss_starts
 from metricopt.task.base import Loss
@@ -82,6 +86,7 @@ def optimize(
     tune: Tune | None = None,
     effort: Effort | CrossFit = "default",
     confidence: float = 0.9,
+    progress: bool | None = None,
 ) -> Result:
     """Finetune `net` until `metric` is better, within `queries` metric queries.
 
@@ -127,6 +132,8 @@ def optimize(
             fold), "adapter" where they may not or an adapter or settings of its search are given.
         effort: "quick", "default", or settings of the finetuning.
         confidence: How sure it must be that the result is better for it to be accepted.
+        progress: Whether the plan, the phase, the best value so far and the time left are shown on stderr; by default
+            in a terminal and in a notebook.
 
     Example:
         >>> from sklearn.metrics import f1_score
@@ -200,23 +207,32 @@ def optimize(
     }
     folder = run_folder(run_dir)
     heard: list[Event] = []
-    listeners = (*watch, heard.append)
     ledger = oracle.ledger
-    with open_journal(folder, _start(oracle, facts, sets), resume=resume, listeners=listeners) as ledger.journal:
+    with ExitStack() as opened:
+        shown = opened.enter_context(progress_of(progress))
+        listeners = (*watch, *shown, lambda event: None if event["event"] == "phase" else heard.append(event))
+        start = _start(oracle, facts, sets)
+        ledger.journal = opened.enter_context(open_journal(folder, start, resume=resume, listeners=listeners))
+        ledger.pulse.tell = ledger.journal.tell
         try:
+            watching = Watch(oracle, sets, queries=queries, searches=learner is None)
+            watching.begin()
             if learner is not None:
-                chosen = crossfitted(oracle, learner, queries=queries, seed=seed, folder=folder)
+                chosen = crossfitted(oracle, learner, queries=queries, seed=seed, folder=folder, watching=watching)
                 outcome, correlation = chosen.outcome, math.nan
                 judge = _judge(oracle, sets, chosen, seed=seed)
             else:
-                outcome, correlation = propose(oracle, queries=queries, preset=preset, recipe=recipe, seed=seed)
-                judge = Judge(task.model, sets["holdout"], ledger=ledger, seed=seed)
-            result = _judged(oracle, judge, outcome, correlation, level=2 * confidence - 1, began=began)
+                outcome, correlation = propose(
+                    oracle, queries=queries, preset=preset, recipe=recipe, seed=seed, watching=watching
+                )
+                judge = Judge(task.model, sets["holdout"], ledger=ledger, seed=seed, most_rows=task.most_rows)
+            level = 2 * confidence - 1
+            result = _judged(oracle, judge, outcome, correlation, level=level, began=began, plan=watching.plan)
             if folder is not None:
                 result.save(folder)
                 forget(folder)
         finally:
-            ledger.journal = None
+            ledger.journal = ledger.pulse.tell = None
     return replace(result, events=tuple(heard if folder is None else read_events(folder / NAME)))
 
 
@@ -267,12 +283,13 @@ def _start(oracle: Oracle, settings: Event, sets: dict[str, Data]) -> Event:
 
 
 def _judged(
-    oracle: Oracle, judge: Judge, outcome: Outcome, correlation: float, *, level: float, began: float
+    oracle: Oracle, judge: Judge, outcome: Outcome, correlation: float, *, level: float, began: float, plan: Plan
 ) -> Result:
     """What was found, on data that it has not seen, and the model that follows from it."""
     task = _supervised(oracle)
     model = task.model
     ledger = oracle.ledger
+    ledger.pulse.phase("decision")
     rungs = outcome.rungs()
     checks = [_checked(judge, oracle.keep, rung) for rung in rungs]
     # If none keeps every constraint, the last one is turned down for that.
@@ -283,6 +300,7 @@ def _judged(
     stopped = ledger.stopped
     if stopped:
         warnings.warn(f"the search ended early: {stopped}", MetricFailureWarning, stacklevel=3)
+    ledger.pulse.phase("landscape")
     line = loss_line(task, proposal)
     result = Result(
         model=model,
@@ -291,10 +309,11 @@ def _judged(
         proposal=proposal,
         outcome=outcome,
         ledger=ledger,
-        seconds=time.perf_counter() - began,
+        seconds=time.perf_counter() - began + (0.0 if ledger.journal is None else ledger.journal.spent),
         rank_correlation=correlation,
         kept=kept,
         stopped=stopped,
+        plan=plan.to_dict(),
     )
     model.phi.data.copy_(pair[int(result.accepted)])
     constraints = [asdict(each) for each in kept]
@@ -317,9 +336,17 @@ def _supervised(oracle: Oracle) -> SupervisedTask:
 
 
 def propose(
-    oracle: Oracle, *, queries: int, preset: Preset = "default", recipe: Recipe | None = None, seed: int = 0
+    oracle: Oracle,
+    *,
+    queries: int,
+    preset: Preset = "default",
+    recipe: Recipe | None = None,
+    seed: int = 0,
+    watching: Watch | None = None,
 ) -> tuple[Outcome, float]:
     """The search alone: a proposal and the rank correlation of the value function with unseen observations.
+
+    `watching` hears of the first answer, about the original model, and bounds what comes before the second.
 
     Example:
         >>> from metricopt.data.dataset import Examples
@@ -333,17 +360,36 @@ def propose(
         (torch.Size([2]), 20)
     """
     if preset == "paper":
-        return _paper(oracle, queries=queries, seed=seed)
+        return _paper(oracle, queries=queries, seed=seed, watching=watching)
     recipe = Recipe() if recipe is None else recipe
-    starts = torch.zeros(0, oracle.dim)
-    if recipe.starts:
-        generator = stream(seed, "starts")
-        starts = loss_starts(oracle.probe, steps=recipe.start_steps, lr=recipe.start_lr, generator=generator)
+
+    def starts() -> Tensor:
+        if watching is not None:
+            watching.answered()
+        found = torch.zeros(0, oracle.dim)
+        if recipe.starts:
+            found = _starts(oracle, recipe, seed=seed, afford=None if watching is None else watching.affordable)
+        oracle.ledger.pulse.phase("search", total=queries)
+        return found
+
     found = walk(oracle, queries=queries, seed=seed, starts=starts, recipe=recipe)
     return found.outcome, found.rank_correlation
 
 
-def _paper(oracle: Oracle, *, queries: int, seed: int) -> tuple[Outcome, float]:
+def _starts(oracle: Oracle, recipe: Recipe, *, seed: int, afford: Callable[[float], int] | None) -> Tensor:
+    pulse = oracle.ledger.pulse
+    pulse.phase("loss finetuning", total=recipe.start_steps)
+    return loss_starts(
+        oracle.probe,
+        steps=recipe.start_steps,
+        lr=recipe.start_lr,
+        generator=stream(seed, "starts"),
+        afford=afford,
+        beat=pulse.beat,
+    )
+
+
+def _paper(oracle: Oracle, *, queries: int, seed: int, watching: Watch | None) -> tuple[Outcome, float]:
     """Trajectories, value function, guided finetuning: the original and the end of the path are queried last."""
     least = PAPER.least_queries + 2
     if queries < least:
@@ -352,7 +398,11 @@ def _paper(oracle: Oracle, *, queries: int, seed: int) -> tuple[Outcome, float]:
             f"{PAPER.least_queries // PAPER.queries_a_task} trajectories of {PAPER.queries_a_task} observations and "
             f"2 at the end: grant more, or use the default preset"
         )
+    if watching is not None:
+        watching.answered()
+    oracle.ledger.pulse.phase("trajectories")
     learnt: LearntValue = learn_value_function(oracle, queries=queries - 2, seed=seed, stages=PAPER)
+    oracle.ledger.pulse.phase("guided finetuning")
     phi = finetune(oracle.task, learnt.value, seed=seed, stages=PAPER).phi
     oracle.observe(torch.stack([torch.zeros_like(phi), phi]), stage="finetuned")
     return Outcome(phi, ((oracle.ledger.used, phi),)), learnt.health.rank_correlation

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -48,6 +48,7 @@ class Result:
         rank_correlation: Of the value function with observations held out from it.
         kept: The constraints on the held-out data.
         stopped: Why the search ended before its queries were spent; empty if it did not.
+        plan: What was stated before the first call: the most calls of each phase, what the metric is given, the loss.
         events: What happened (metricopt.run.events), for the report; empty in a result that was loaded.
 
     Example:
@@ -72,6 +73,7 @@ class Result:
     rank_correlation: float
     kept: tuple[Kept, ...] = ()
     stopped: str = ""
+    plan: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
     events: tuple[Event, ...] = field(default=(), repr=False, compare=False)
 
     @property
@@ -165,6 +167,7 @@ class Result:
             "constraint_checks": self.ledger.checks,
             "decision_calls": self.ledger.decisions,
             "calls": self.ledger.calls,
+            "planned_calls": self.plan.get("calls"),
             "rank_correlation": self.rank_correlation,
             "stopped": self.stopped,
             "seconds": self.seconds,
@@ -179,11 +182,12 @@ class Result:
         verdict = f"accepted{step}" if self.accepted else f"not accepted{why}: the original model is returned"
         if self.verdict == "likely better, not sure":
             verdict = f"likely better ({held.confidence:.0%}), not sure: the original model is returned, see .proposed"
+        planned = f" of at most {self.plan['calls']}" if "calls" in self.plan else ""
         early = f"; stopped early: {self.stopped}" if self.stopped else ""
         return (
             f"{self.metric.name} ({self.metric.goal}): {held.before:.4f} -> {held.after:.4f} on {held.examples} "
             f"{held.rows} examples, gain {low:+.4f} .. {high:+.4f} ({held.level:.0%} interval), {verdict}; "
-            f"{self.ledger.used} metric queries, {self.ledger.calls} calls in all, {self.seconds:.1f} s{early}"
+            f"{self.ledger.used} metric queries, {self.ledger.calls} calls in all{planned}, {self.seconds:.1f} s{early}"
         )
 
 
@@ -237,6 +241,7 @@ def load_result(
             rank_correlation=_number(facts["rank_correlation"]),
             kept=tuple(_record(Kept, kept) for kept in facts["kept"]),
             stopped=str(facts["stopped"]),
+            plan=_plan(facts.get("plan", {})),
         )
     except FileFormatError:
         raise
@@ -270,11 +275,13 @@ def _facts(result: Result) -> dict[str, Any]:
             "resamples": ledger.resamples,
             "checks": ledger.checks,
             "decisions": ledger.decisions,
+            "extra": ledger.extra,
             "queries": [asdict(query) for query in ledger.queries],
         },
         "seconds": result.seconds,
         "rank_correlation": result.rank_correlation,
         "stopped": result.stopped,
+        "plan": result.plan,
     }
 
 
@@ -292,10 +299,16 @@ def _ledger(facts: dict[str, Any]) -> QueryLedger:
     budget = None if facts["budget"] is None else _count(facts["budget"])
     ledger = QueryLedger(budget=budget, resamples=_count(facts["resamples"]))
     ledger.charge(_count(facts["used"]), stage="loaded")
-    ledger.restore([_record(Query, {**each, "kept": tuple(map(_number, each["kept"]))}) for each in facts["queries"]])
+    ledger.restore([_query(each) for each in facts["queries"]])
     ledger.checks = _count(facts["checks"])  # those of the acceptance besides those of the queries
     ledger.decisions = _count(facts["decisions"])
+    ledger.extra = _whole(facts.get("extra", 0))
     return ledger
+
+
+def _query(facts: dict[str, Any]) -> Query:
+    extra = _whole(facts.get("extra", 0))
+    return replace(_record(Query, {**facts, "kept": tuple(map(_number, facts["kept"])), "extra": 0}), extra=extra)
 
 
 def _stacked(history: Sequence[tuple[int, Tensor]], like: Tensor) -> Tensor:
@@ -332,6 +345,18 @@ def _number(value: Any) -> float:
 def _count(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
         raise TypeError(f"{str(value)[:40]!r} where a count is expected")
+    return value
+
+
+def _whole(value: Any) -> int:
+    return -_count(-value) if isinstance(value, int) and value < 0 else _count(value)
+
+
+def _plan(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError(f"{str(value)[:40]!r} where a plan is expected")
+    if value:
+        _count(value["calls"])
     return value
 
 

@@ -5,10 +5,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from metricopt.api.watching import Watch
 from metricopt.core.errors import FileFormatError
 from metricopt.core.files import load, save
 from metricopt.crossfit.choose import Chosen, choose
-from metricopt.crossfit.fit import Fitted, Plan, Progress, fit, plan_of
+from metricopt.crossfit.fit import Fitted, Plan, fit, plan_of
 from metricopt.crossfit.learner import Learner
 from metricopt.task.oracle import Oracle
 from metricopt.task.out_of_fold import set_weights
@@ -23,7 +24,7 @@ def crossfitted(
     queries: int,
     seed: int,
     folder: Path | None = None,
-    progress: Progress = lambda _what, _done, _total: None,
+    watching: Watch | None = None,
 ) -> Chosen:
     """The weights and biases that the metric prefers on rows they have not seen; the task's model leads to them.
 
@@ -33,18 +34,24 @@ def crossfitted(
         queries: How many there are.
         seed: Of folds and mini-batches.
         folder: Where finetuned weights wait for a run that is killed and resumed.
-        progress: Told how far finetuning is.
+        watching: Hears of the first answer, about the original model.
     """
     task, settings = learner.task, learner.settings
     (original,) = oracle.observe(torch.zeros(1, task.dim), stage="original").nan_to_num(nan=torch.inf).tolist()
+    if watching is not None:
+        watching.answered()
+    pulse = oracle.ledger.pulse
+    pulse.phase("rate of finetuning")
     # From the journal, should the run be resumed: the clock must not decide twice.
-    numbers = oracle.ledger.once("finetuning", lambda: plan_of(learner, seed=seed).numbers())
+    numbers = oracle.ledger.once("finetuning", lambda: plan_of(learner, seed=seed, tick=pulse.beat).numbers())
     assert numbers is not None
     plan = Plan.of(numbers)
     fitted = _kept(folder, plan)
     if fitted is None:
-        fitted = fit(learner, plan, seed=seed, progress=progress)
+        pulse.phase("finetuning", total=plan.kinds * (settings.folds + 1) * plan.epochs)
+        fitted = fit(learner, plan, seed=seed, tick=pulse.beat)
         _keep(folder, plan, fitted)
+    pulse.phase("choice", total=queries)
     task.take_folds(fitted.fold_of, [_states(fitted, fold) for fold in range(settings.folds)])
     set_weights(task.model, _states(fitted, -1))
     return choose(oracle, settings, kinds=plan.kinds, original=original, queries=queries - 1)

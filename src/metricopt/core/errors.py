@@ -27,6 +27,10 @@ class BudgetError(MetricOptError, ValueError):
     """More metric queries are asked for than were granted, or the plan does not fit the grant."""
 
 
+class PlanError(MetricOptError, RuntimeError):
+    """More calls of a metric would be made than the plan of the run says: a mistake of this library."""
+
+
 class AdapterError(MetricOptError, ValueError):
     """The adapter does not fit the network."""
 
@@ -53,3 +57,7 @@ class FlatValueWarning(MetricOptWarning):
 
 class MetricFailureWarning(MetricOptWarning):
     """One metric query failed; it was counted, and the run went on without its answer."""
+
+
+class SuspicionWarning(MetricOptWarning):
+    """Something the metric, a constraint or the plan says can hardly be meant."""

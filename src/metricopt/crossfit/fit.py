@@ -2,7 +2,6 @@
 
 import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -12,12 +11,10 @@ from metricopt.core.seeding import derived_seed
 from metricopt.crossfit.draws import Draws, draws_of, folds_of
 from metricopt.crossfit.learner import Learner, State
 from metricopt.crossfit.settings import CrossFit, Kind
-from metricopt.crossfit.training import finetuned, trained
+from metricopt.crossfit.training import Tick, finetuned, trained
 
 TRIAL_EPOCHS = 2
 LEAST_EPOCHS = 3  # of the first kind, however long they take; of further kinds twice as many or none
-Progress = Callable[[str, int, int], None]
-"""Told what is being done, how much of it is done, and how much there is."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +62,7 @@ class Fitted:
         return int(self.fold_of.max()) + 1
 
 
-def plan_of(learner: Learner, *, seed: int) -> Plan:
+def plan_of(learner: Learner, *, seed: int, tick: Tick = lambda _: None) -> Plan:
     """The rate by which the loss of rows left out falls fastest, and as much finetuning as there is time for.
 
     A plan without kinds says that no rate gives a loss that is a number.
@@ -78,7 +75,7 @@ def plan_of(learner: Learner, *, seed: int) -> Plan:
     for lr in settings.rates:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derived_seed(seed, "finetuning", "dropout", "trial"))
-            net = trained(learner, draws, epochs=TRIAL_EPOCHS, lr=lr)
+            net = trained(learner, draws, epochs=TRIAL_EPOCHS, lr=lr, tick=tick)
         epochs += TRIAL_EPOCHS
         loss = learner.left_out_loss(net, left_out)
         if loss < best or (math.isnan(rate) and math.isfinite(loss)):
@@ -109,22 +106,14 @@ def _affordable(settings: CrossFit, rate: float, an_epoch: float) -> Plan:
     return Plan(rate, epochs, kinds, an_epoch * networks * kinds * epochs)
 
 
-def fit(learner: Learner, plan: Plan, *, seed: int, progress: Progress) -> Fitted:
+def fit(learner: Learner, plan: Plan, *, seed: int, tick: Tick) -> Fitted:
     """The finetunings of a plan, one population for each kind."""
     settings = learner.settings
     fold_of = folds_of(learner.val, settings.folds, seed=seed)
-    total = plan.kinds * (settings.folds + 1) * plan.epochs
-    states, done = [], 0
+    states = []
     for kind in settings.kinds[: plan.kinds]:
         every = _draws(learner, kind, fold_of, seed=seed)
-
-        def tick(count: int) -> None:
-            nonlocal done
-            done += count
-            progress("finetuning", done, total)
-
-        state = finetuned(learner, every, epochs=plan.epochs, lr=plan.rate, seed=seed, tick=tick)
-        states.append(_averaged(state))
+        states.append(_averaged(finetuned(learner, every, epochs=plan.epochs, lr=plan.rate, seed=seed, tick=tick)))
     return Fitted(fold_of, states)
 
 

@@ -146,6 +146,7 @@ def play(
         run_dir=run_dir,
         resume=resume,
         watch=watch,
+        progress=False,  # the demo shows both acts on a display of its own
     )
     with torch.no_grad():
         queried = act.net(act.parts.val[0])

@@ -152,6 +152,17 @@ class Metric:
         anchored.scale = Squashed(self.goal, float(reference), float(spread), *self.bounds)
         return anchored
 
+    def dear(self) -> Self:
+        """The same metric, one of whose calls is known to be dear.
+
+        Example:
+            >>> Metric(max, on="labels", goal="max").dear().costly
+            True
+        """
+        dear = copy.copy(self)
+        dear.costly = True
+        return dear
+
     def value(self, outputs: Any, targets: Any, groups: Tensor | None = None) -> float:
         """Value of one model in natural units.
 

@@ -7,12 +7,16 @@ which they appear:
 - `start`: `settings`, `metric` (name, goal, on, bounds, function), `constraints`, `model` (fingerprint, adapter, dim),
   `data` (rows and fingerprint of each set), `versions`.
 - `resume`: a killed run was taken up again, with `answered` queries that need not be paid a second time.
+- `plan`: what the run will cost at most, before the first call and once more when calls were timed: `lines` (phase,
+  calls, kind), `calls` in all, what the metric is `given`, the `loss`, `notes`, and about how many `seconds`.
+- `phase`: for those who watch, never written: which `phase` the run is in, and how much of the `total` is `done`.
 - `query`: `index` from 0, `stage`, `cost` in [0, 1], `value` in natural units, `phi`, and where there are any
-  `failure` (why there is no answer; cost and value are null), `kept` (values of the constraints' metrics) and
-  `violation` (by how much they are broken).
+  `failure` (why there is no answer; cost and value are null), `kept` (values of the constraints' metrics),
+  `violation` (by how much they are broken) and `extra` (further attempts of a metric outside, less what it remembered).
 - `forecast`: `first` (index of the first query meant), `predicted` and `true` costs of the value function's proposals,
   and the `std` it gave them.
-- `asked`: `values` of metric calls beyond the queries (noise, decision), under the `key` they are recalled by.
+- `asked`: `values` of metric calls beyond the queries (noise, decision), under the `key` they are recalled by, with
+  `extra` and the `seconds` they took; also what was decided by a clock (rows at the same time, steps of finetuning).
 - `incumbent`: `index` of the query after which `phi` with `cost` became the best point.
 - `trajectory`: paths of stage 1: `phi`, `loss`, `observed_steps`, `costs`, and interpolated `mean` and `std`.
 - `health`: what the value function is worth on unseen paths, with its `predicted` and the `true` costs there.
@@ -87,6 +91,13 @@ class EventLog:
                     os.fsync(self._file.fileno())
             except OSError as error:
                 raise unwritable(Path(str(self._file.name)), error) from error
+        self._heard(entry)
+
+    def tell(self, event: str, fields: Mapping[str, Any]) -> None:
+        """Tell the listeners alone."""
+        self._heard({"event": event, "time": time.time(), **fields})
+
+    def _heard(self, entry: Event) -> None:
         for listener in self._listeners:
             listener(entry)
 

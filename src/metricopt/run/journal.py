@@ -10,7 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 from torch import Tensor
 
@@ -22,9 +22,20 @@ from metricopt.run.events import NAME, Event, EventLog, Listener, has_checksums,
 _FLEETING = ("time", "seconds", "answered")  # differ from run to run of the same search
 
 
+class Asked(NamedTuple):
+    """Answers beyond the queries, by how many calls they differ from those planned, and how long they took."""
+
+    values: list[float | None]
+    extra: int
+    seconds: float
+
+
 @final
 class Journal:
     """Writes events, and recalls those of the run it continues.
+
+    Attributes:
+        spent: Seconds that the run it continues had taken.
 
     Example:
         >>> import tempfile, torch
@@ -41,7 +52,9 @@ class Journal:
         self._log = log
         self._answers = {_index(event): event for event in before if event["event"] == "query"}
         self._written = Counter(_identity(event) for event in before if event["event"] != "query")
-        self._asked = {str(event.get("key")): event.get("values") for event in before if event["event"] == "asked"}
+        self._asked = {str(event.get("key")): event for event in before if event["event"] == "asked"}
+
+        self.spent = _spent(before)
 
     @property
     def answered(self) -> int:
@@ -61,14 +74,15 @@ class Journal:
             )
         return event
 
-    def asked(self, key: str) -> list[float | None] | None:
+    def asked(self, key: str) -> "Asked | None":
         """What metric calls beyond the queries had answered under this key, if they were made before."""
-        values = self._asked.get(key)
-        if values is None:
+        event = self._asked.get(key)
+        if event is None:
             return None
-        if not isinstance(values, list) or not all(_is_answer(value) for value in values):
+        values, seconds = event.get("values"), event.get("seconds", 0.0)
+        if not isinstance(values, list) or not all(_is_answer(value) for value in (*values, seconds)):
             raise FileFormatError(f"the answers {str(values)[:60]} of the event log are damaged; expected numbers")
-        return values
+        return Asked(values, whole(event.get("extra", 0)), float(seconds or 0.0))
 
     def query(self, index: int, phi: Tensor, fields: Mapping[str, Any], *, sync: bool = False) -> None:
         """Write down the answer to a query about phi (dim,)."""
@@ -78,12 +92,17 @@ class Journal:
         """Write down something else, unless the run that is continued had written the same."""
         written = plain(fields)
         if event == "asked":  # so that a run recalls its own calls as one that continues it would
-            self._asked[str(written["key"])] = written["values"]
+            self._asked[str(written["key"])] = written
         identity = _identity({"event": event, **written})
         if self._written[identity] > 0:
             self._written[identity] -= 1
+            self._log.tell(event, fields)
         else:
             self._log.write(event, fields)
+
+    def tell(self, event: str, fields: Mapping[str, Any]) -> None:
+        """Let the listeners hear of something that is not worth a line of the log."""
+        self._log.tell(event, fields)
 
     def close(self) -> None:
         """Close the file."""
@@ -136,6 +155,7 @@ def _continued(log: EventLog, start: Mapping[str, Any], path: Path) -> Journal:
         return _begun(log, start)
     _check_same(before[0], start, path)
     journal = Journal(log, before)
+    log.tell("start", start)
     log.write("resume", {"answered": journal.answered})
     return journal
 
@@ -160,6 +180,20 @@ def _check_same(first: Event, start: Mapping[str, Any], path: Path) -> None:
         )
 
 
+def _spent(before: Sequence[Event]) -> float:
+    """Seconds that the runs which left these events had taken, each from its first event to its last."""
+    sessions: list[list[float]] = []
+    for event in before:
+        moment = event.get("time")
+        if not isinstance(moment, int | float):
+            continue
+        if event["event"] == "resume" or not sessions:
+            sessions.append([float(moment)])
+        else:
+            sessions[-1].append(float(moment))
+    return sum(max(0.0, moments[-1] - moments[0]) for moments in sessions)
+
+
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in tree.items():
@@ -182,6 +216,18 @@ def _index(event: Event) -> int:
             f"a query of the event log has the index {str(index)[:60]!r}; expected a number: start anew"
         )
     return index
+
+
+def whole(value: Any) -> int:
+    """A whole number of a log, or an error that says it is none.
+
+    Example:
+        >>> whole(3)
+        3
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > 2**31:
+        raise FileFormatError(f"the event log has {str(value)[:60]!r} for a count; expected a number: start anew")
+    return value
 
 
 def _is_answer(value: Any) -> bool:

@@ -1,16 +1,21 @@
 """The query ledger: every metric evaluation is counted here, granted or refused here, and nowhere else."""
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import final
+from typing import Literal, final
 
 import torch
 from torch import Tensor
 
-from metricopt.core.errors import BudgetError, FileFormatError
+from metricopt.core.errors import BudgetError, FileFormatError, PlanError
 from metricopt.run.events import Event
-from metricopt.run.journal import Journal
+from metricopt.run.journal import Journal, whole
+from metricopt.run.pulse import Pulse
+
+Kind = Literal["queries", "resamples", "checks", "decisions", "extra"]
+"""What a call of a metric is for; `extra` are attempts after an accident, less answers that were remembered."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,8 @@ class Query:
         failure: Why there is no answer.
         kept: Values of the constraints' metrics on the same predictions.
         violation: By how much the constraints are broken, summed, in units of cost; 0 if they hold.
+        extra: Calls made beyond the one for the metric and one for each constraint: further attempts of a metric
+            outside, less answers that it remembered.
 
     Example:
         >>> Query("search", 0.25).cost
@@ -36,6 +43,7 @@ class Query:
     failure: str = ""
     kept: tuple[float, ...] = ()
     violation: float = 0.0
+    extra: int = 0
 
 
 @dataclass
@@ -49,8 +57,12 @@ class QueryLedger:
         resamples: Evaluations of the metric on resampled rows of predictions already paid for (noise, acceptance).
         checks: Evaluations of constraints' metrics on predictions already paid for.
         decisions: Calls of the metric for the decision whether to keep what was found.
+        extra: Further attempts of metrics outside after an accident, less answers that these remembered.
+        seconds: How long the calls beyond the queries took, by the key they are recalled by.
+        limits: The most calls of each kind that the plan allows for; more are refused. Kinds not named have no limit.
         max_failures: Failed queries after which a search stops; None for no limit.
         journal: Remembers the answers beyond this process.
+        pulse: Tells which phase the run is in.
 
     Example:
         >>> ledger = QueryLedger(budget=3)
@@ -70,9 +82,14 @@ class QueryLedger:
     listener: Callable[["QueryLedger"], None] | None = None
     checks: int = 0
     decisions: int = 0
+    extra: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+    limits: dict[Kind, int] = field(default_factory=dict)
     max_failures: int | None = None
     journal: Journal | None = None
+    pulse: Pulse = field(default_factory=Pulse, repr=False, compare=False)
     _charged: int = 0
+    _counted: set[str] = field(default_factory=set)
 
     def charge(self, count: int, *, stage: str) -> None:
         """Take `count` queries from the grant before they are made, so that even a crash cannot hide them."""
@@ -82,6 +99,7 @@ class QueryLedger:
                 f"stage {stage!r} asks for {count} metric queries, but {left} of {self.budget} "
                 f"{'is' if left == 1 else 'are'} left; grant more queries"
             )
+        self.check("queries", count)
         self._charged += count
 
     def enter(self, costs: Tensor, *, stage: str) -> None:
@@ -96,20 +114,72 @@ class QueryLedger:
         """Take over queries of a saved ledger."""
         self._enter(queries)
 
-    def once(self, key: str, ask: Callable[[], Tensor | None]) -> Tensor | None:
+    def once(
+        self,
+        key: str,
+        ask: Callable[[], Tensor | None],
+        *,
+        kind: Kind = "resamples",
+        calls: int = 0,
+        beyond: Callable[[], int] = lambda: 0,
+    ) -> Tensor | None:
         """What metric calls beyond the queries answer, (n,) float64; from the journal if they were paid for before.
 
+        Args:
+            key: Under which the answers are recalled.
+            ask: Makes the calls; None instead of answers if it made none.
+            kind: What the calls are for.
+            calls: How many they are; counted once, whether they are made now or were by a run that is continued.
+            beyond: How many calls the metric has made so far beyond those it was asked for.
+
         Example:
-            >>> QueryLedger().once("noise", lambda: torch.tensor([0.5]))
-            tensor([0.5000])
+            >>> ledger = QueryLedger()
+            >>> ledger.once("noise", lambda: torch.tensor([0.5]), calls=1), ledger.calls
+            (tensor([0.5000]), 1)
         """
         known = None if self.journal is None else self.journal.asked(key)
         if known is not None:
-            return torch.tensor([math.nan if value is None else float(value) for value in known], dtype=torch.float64)
+            if key not in self._counted:
+                self._counted.add(key)
+                self.count(kind, calls)
+                self.count("extra", known.extra)
+                self.seconds[key] = known.seconds
+            numbers = [math.nan if value is None else float(value) for value in known.values]
+            return torch.tensor(numbers, dtype=torch.float64)
+        self.check(kind, calls)
+        before, began = beyond(), time.perf_counter()
         found = ask()
-        if found is not None:
-            self.note("asked", {"key": key, "values": found.tolist()})
+        if found is None:
+            return None
+        extra, self.seconds[key] = beyond() - before, time.perf_counter() - began
+        self._counted.add(key)
+        self.count(kind, calls)
+        self.count("extra", extra)
+        more = {"extra": extra} if extra else {}
+        self.note("asked", {"key": key, "values": found.tolist(), "seconds": self.seconds[key], **more})
         return found
+
+    def count(self, kind: Kind, calls: int) -> None:
+        """Count calls of a kind that is not queries."""
+        setattr(self, kind, getattr(self, kind) + calls)
+        self.check(kind, 0)
+
+    def check(self, kind: Kind, calls: int) -> None:
+        """Raises if so many further calls would be more than the plan says; that is a mistake of this library.
+
+        Example:
+            >>> QueryLedger(limits={"decisions": 3}).check("decisions", 4)
+            Traceback (most recent call last):
+            ...
+            metricopt.core.errors.PlanError: 4 calls of a metric (decisions) would be made, but the plan ...
+        """
+        made = self._charged if kind == "queries" else getattr(self, kind)
+        most = self.limits.get(kind)
+        if most is not None and made + calls > most:
+            raise PlanError(
+                f"{made + calls} calls of a metric ({kind}) would be made, but the plan says at most {most}; this is "
+                f"an error inside metricopt: please report it"
+            )
 
     def note(self, event: str, fields: Event) -> None:
         """Write an event beside the queries into the journal, if there is one."""
@@ -118,7 +188,8 @@ class QueryLedger:
 
     def _enter(self, queries: list[Query]) -> None:
         self.queries.extend(queries)
-        self.checks += sum(len(query.kept) for query in queries)
+        self.count("checks", sum(len(query.kept) for query in queries))
+        self.count("extra", sum(query.extra for query in queries))
         if self.listener is not None:
             self.listener(self)
 
@@ -135,7 +206,7 @@ class QueryLedger:
     @property
     def calls(self) -> int:
         """Every call of the metric and of constraints' metrics: queries, noise, constraints and the decision."""
-        return len(self.queries) + self.resamples + self.checks + self.decisions
+        return len(self.queries) + self.resamples + self.checks + self.decisions + self.extra
 
     @property
     def failures(self) -> int:
@@ -212,7 +283,7 @@ def _query(event: Event) -> Query:
         value = None if event.get("value") is None else float(event["value"])
         kept = tuple(math.nan if kept is None else float(kept) for kept in event.get("kept", ()))
         violation, failure = float(event.get("violation", 0.0)), str(event.get("failure", ""))
-        return Query(str(event["stage"]), cost, value, failure, kept, violation)
+        return Query(str(event["stage"]), cost, value, failure, kept, violation, whole(event.get("extra", 0)))
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         why = f"{error!r:.200}"
         raise FileFormatError(f"a query of the event log is damaged ({why}); expected stage and cost") from error

@@ -1,15 +1,17 @@
-"""What a run looks like while it runs: best metric, queries left, value-function health and time left, from its events.
+"""What a run looks like while it runs: phase, best metric, queries and time left, health of the value function.
 
 On a terminal a bar, elsewhere a line now and then: `metricopt.run.progress` decides.
 """
 
 import math
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, final
 
 from metricopt.core.ranks import rank_correlation
-from metricopt.run.events import Event
-from metricopt.run.progress import Progress
+from metricopt.run.events import Event, Listener
+from metricopt.run.progress import Progress, in_notebook
 
 
 @final
@@ -19,6 +21,7 @@ class Standing:
     Attributes:
         metric: Name of the metric.
         budget: Queries granted, if known.
+        phase: What is being done, with how far that is.
         made: Queries answered or failed so far.
         failed: Those without an answer.
         stage: Stage of the last query.
@@ -39,6 +42,7 @@ class Standing:
     def __init__(self) -> None:
         self.metric, self.budget, self.sign = "metric", None, 1.0
         self.made, self.failed, self.stage = 0, 0, ""
+        self.phase = ""
         self.first, self.best, self.health = math.nan, math.nan, math.nan
         self.forecasts: list[tuple[float, float]] = []
 
@@ -57,6 +61,8 @@ class Standing:
             self.health = rank_correlation(predicted, true, least=5, unknown=math.nan)
         elif kind == "health":
             self.health = float(event["rank_correlation"])
+        elif kind == "phase":
+            self.phase = _phase(event)
 
     def _begin(self, event: Mapping[str, Any]) -> None:
         metric = event.get("metric", {})
@@ -75,10 +81,11 @@ class Standing:
             self.best = value
 
     def __str__(self) -> str:
+        stage = self.stage if self.phase in ("", "search") else self.phase
         best = "" if math.isnan(self.best) else f"best {self.metric} {self.best:.4f} (first {self.first:.4f})"
         health = "" if math.isnan(self.health) else f"value function {self.health:+.2f}"
         failed = f"{self.failed} failed" if self.failed else ""
-        return ", ".join(part for part in (self.stage, best, health, failed) if part)
+        return ", ".join(part for part in (stage, best, health, failed) if part)
 
 
 @final
@@ -100,7 +107,68 @@ class LiveView:
 
     def __call__(self, event: Event) -> None:
         """Take in one event and show what came of it."""
+        phase = self.standing.phase
         self.standing.hear(event)
         self.progress.total = self.standing.budget
-        if event["event"] == "query":
+        if event["event"] == "plan":
+            self.progress.say(planned(event))
+        if self.standing.phase == "search" != phase:
+            self.progress.turn()
+        if event["event"] in ("query", "phase"):
             self.progress.update(self.standing.made, str(self.standing))
+
+
+def planned(event: Mapping[str, Any]) -> str:
+    """The plan of a run in one line.
+
+    Example:
+        >>> lines = [["search", 30, "queries"], ["decision", 36, "decisions"]]
+        >>> planned({"metric": "f1", "calls": 66, "lines": lines, "given": "labels", "loss": "mse_loss", "notes": []})
+        'plan: at most 66 calls of f1: 30 search, 36 decision; it is given labels; loss: mse_loss'
+        >>> planned({"calls": 66, "lines": lines, "seconds": 600.0})
+        'about 10 min for at most 66 calls: 30 search, 36 decision'
+    """
+    phases = ", ".join(f"{calls} {phase}" for phase, calls, _ in event["lines"])
+    if event.get("seconds") is not None:
+        return f"about {duration(event['seconds'])} for at most {event['calls']} calls: {phases}"
+    notes = "".join(f"; note: {note}" for note in event["notes"])
+    return (
+        f"plan: at most {event['calls']} calls of {event['metric']}: {phases}; it is given {event['given']}; "
+        f"loss: {event['loss']}{notes}"
+    )
+
+
+def duration(seconds: float) -> str:
+    """Some seconds in words.
+
+    Example:
+        >>> duration(0.2), duration(59.7), duration(7200.0)
+        ('a second', '60 s', '2.0 h')
+    """
+    if seconds < 1.5:
+        return "a second"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def _phase(event: Mapping[str, Any]) -> str:
+    total, name = event.get("total"), str(event.get("phase", ""))
+    return name if not total or name == "search" else f"{name} {event.get('done', 0)}/{total}"
+
+
+@contextmanager
+def watching(progress: bool | None) -> Iterator[tuple[Listener, ...]]:
+    """Who shows how far a run is: nobody if False; if None nobody unless there is a terminal or a notebook.
+
+    Example:
+        >>> with watching(False) as listeners:
+        ...     listeners
+        ()
+    """
+    notebook = in_notebook()
+    if progress is False or (progress is None and not (notebook or sys.stderr.isatty())):
+        yield ()
+        return
+    with Progress("metricopt", stream=sys.stdout if notebook else None, in_place=notebook) as shown:
+        yield (LiveView(shown),)

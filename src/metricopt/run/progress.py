@@ -8,7 +8,7 @@ from typing import Any, TextIO, final
 PATIENCE = 2.0
 """Seconds that pass in silence."""
 
-INTERVAL = 5.0
+INTERVAL = 4.0
 """Seconds between two lines where there is no terminal."""
 
 
@@ -32,6 +32,7 @@ class Progress:
         total: int | None = None,
         stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
+        in_place: bool = False,
     ) -> None:
         """Start the clock.
 
@@ -40,6 +41,7 @@ class Progress:
             total: How many steps that takes, if known.
             stream: Where to show it; stderr if None.
             clock: Seconds since some moment.
+            in_place: Whether a line is written over the one before it, as notebooks show it.
         """
         self.title, self.total = title, total
         self._stream = sys.stderr if stream is None else stream
@@ -48,6 +50,8 @@ class Progress:
         self._shown = self._began + PATIENCE - INTERVAL
         self._first: tuple[float, int] | None = None
         self._bar: Any = None
+        self._in_place = in_place
+        self._width = 0
 
     def __enter__(self) -> "Progress":
         return self
@@ -56,11 +60,24 @@ class Progress:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+        if self._width:
+            print(file=self._stream, flush=True)
+
+    def turn(self) -> None:
+        """From now on another kind of step is made: the pace so far tells nothing about it."""
+        self._first = None
+
+    def say(self, line: str) -> None:
+        """Show a line that stays."""
+        if self._bar is None:
+            print(f"{self.title}: {line}", file=self._stream, flush=True)
+        else:
+            self._bar.console.print(f"{self.title}: {line}", markup=False, highlight=False)
 
     def update(self, done: int, text: str = "") -> None:
         """Say that `done` steps are done, and what is to be said beside it."""
         now = self._clock()
-        if self._first is None:
+        if self._first is None and done:
             self._first = (now, done)
         if now - self._began < PATIENCE:
             return
@@ -68,6 +85,9 @@ class Progress:
         line = ", ".join(part for part in parts if part)
         if self._stream.isatty():
             self._draw(done, line)
+        elif self._in_place:
+            print(f"\r{self.title}: {line:<{self._width}}", end="", file=self._stream, flush=True)
+            self._width = len(line)
         elif now - self._shown >= INTERVAL:
             self._shown = now
             print(f"{self.title}: {line}", file=self._stream, flush=True)
@@ -100,3 +120,15 @@ def _bar(stream: TextIO) -> Any:
     bar = RichProgress(*columns, console=Console(file=stream), transient=True)
     bar.start()
     return bar
+
+
+def in_notebook() -> bool:
+    """Whether this process is the kernel of a notebook.
+
+    Example:
+        >>> in_notebook()
+        False
+    """
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return type(shell).__name__ == "ZMQInteractiveShell"

@@ -1,6 +1,9 @@
 """Where loss finetuning of phi ends: the points from which, and between which, the search begins."""
 
+import time
+from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain, islice
 
 import torch
 from torch import Tensor
@@ -12,10 +15,32 @@ POINTS = 10
 """Points along each way at which it may be worth stopping."""
 
 
-def loss_starts(probe: Probe, *, steps: int, lr: float, generator: torch.Generator) -> Tensor:
+TRIAL = 3
+"""Steps after which it is decided how many are affordable."""
+
+
+def loss_starts(
+    probe: Probe,
+    *,
+    steps: int,
+    lr: float,
+    generator: torch.Generator,
+    afford: Callable[[float], int] | None = None,
+    beat: Callable[[int], None] = lambda _: None,
+) -> Tensor:
     """Sound points (at most kinds, dim) of finetuning phi on each kind of mini-batches the task has, all at once.
 
     It follows the loss only and queries nothing.
+
+    Args:
+        probe: Window on the task.
+        steps: How many at most.
+        lr: Adam's first rate, lowered to zero on the way.
+        generator: Of the mini-batches.
+        afford: From seconds a step to how many steps are affordable, asked after a few; as many as named if None. It
+            must give the same number again when a run is continued. With fewer steps they begin anew, so that the
+            rate comes to zero; with none there are no starts.
+        beat: Told of each step.
 
     Example:
         >>> from metricopt.task.quadratic import QuadraticTask
@@ -27,12 +52,22 @@ def loss_starts(probe: Probe, *, steps: int, lr: float, generator: torch.Generat
     kinds, batches = probe.start_batches(generator)
     start = torch.zeros(kinds, probe.dim)
     adam = partial(torch.optim.Adam, lr=lr)
+
+    def stepping(count: int) -> Iterator[Tensor]:
+        for step in finetuning(probe.task, start, batches, steps=count, optimizer=adam, cosine=True):
+            beat(1)
+            yield step.phi.clone()
+
+    path = stepping(steps)
+    if afford is not None and steps > TRIAL:
+        began = time.perf_counter()
+        first = list(islice(path, TRIAL))
+        affordable = min(steps, afford((time.perf_counter() - began) / TRIAL))
+        if affordable < 1:
+            return torch.zeros(0, probe.dim)
+        path = chain(first, path) if affordable == steps else stepping(affordable)
+        steps = affordable
     stops = {round(steps * (k + 1) / POINTS) for k in range(POINTS)}
-    path = []
-    for number, step in enumerate(
-        finetuning(probe.task, start, batches, steps=steps, optimizer=adam, cosine=True), start=1
-    ):
-        if number in stops:
-            path.append(step.phi.clone())
-    starts = probe.sound_starts(torch.stack(path))
+    kept = [phi for number, phi in enumerate(path, start=1) if number in stops]
+    starts = probe.sound_starts(torch.stack(kept))
     return starts[torch.isfinite(starts).all(1)]

@@ -1,5 +1,6 @@
 """The default search: start where loss finetuning ends, then give the queries to whichever arm gains more from them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -37,8 +38,12 @@ class Walk:
     rank_correlation: float
 
 
-def walk(oracle: Oracle, *, queries: int, seed: int, starts: Tensor, recipe: Recipe | None = None) -> Walk:
+def walk(
+    oracle: Oracle, *, queries: int, seed: int, starts: Tensor | Callable[[], Tensor], recipe: Recipe | None = None
+) -> Walk:
     """Search phi for the lowest cost within `queries` queries, from 0 and the given starts (n, dim).
+
+    Starts that are still to be found are asked for once phi = 0 was answered: a metric that fails there fails at once.
 
     Example:
         >>> from metricopt.task.quadratic import QuadraticTask
@@ -52,8 +57,9 @@ def walk(oracle: Oracle, *, queries: int, seed: int, starts: Tensor, recipe: Rec
     if queries < 1:
         raise BudgetError(f"the search was given {queries} metric queries; expected at least 1")
     archive = Archive(oracle, queries, caution=recipe.caution)
-    landmarks = torch.cat([torch.zeros(1, oracle.dim), starts]) if recipe.starts else torch.zeros(1, oracle.dim)
     _check_answers(archive)
+    found = starts if isinstance(starts, Tensor) else starts()
+    landmarks = torch.cat([torch.zeros(1, oracle.dim), found]) if recipe.starts else torch.zeros(1, oracle.dim)
     for number, landmark in enumerate(landmarks[1:]):
         # On rows whose labels it has learnt a start looks better than it is.
         archive.observe(landmark[None], stage="start", plain=number < oracle.probe.plain_starts)

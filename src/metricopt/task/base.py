@@ -68,6 +68,15 @@ class Task(ABC):
         costs = self.costs(predictions).tolist()
         return (Reply(member, costs[member]) for member in members)
 
+    def anchored(self, cost: float, value: float) -> float:  # noqa: ARG002
+        """The cost of a value once the metric is anchored to the first one, should it have no bounds: as it is."""
+        return cost
+
+    @property
+    def metrics(self) -> list[Metric]:
+        """The metrics that are asked for its costs; none unless a task has one."""
+        return []
+
     @property
     def members_at_once(self) -> int:
         """How many members the metric is asked about at the same time, for the sake of memory."""
@@ -103,6 +112,11 @@ class Task(ABC):
     def resampled_costs(self, phi: Tensor, resamples: int, metric: Metric | None = None) -> Tensor | None:  # noqa: ARG002
         """Costs of one phi (dim,) on resamples of the metric's rows, the same ones every time; None if it has none."""
         return None
+
+    @property
+    def resampled(self) -> bool:
+        """Whether its metric is asked on resamples at all."""
+        return True
 
     @property
     def rows(self) -> int:

@@ -25,6 +25,7 @@ def loss_line(task: SupervisedTask, phi: Tensor, *, rows: int = 1024) -> dict[st
         True
     """
     # The first rows of data sorted by class would be of one class.
+    rows = rows if task.most_rows is None else min(rows, task.most_rows)
     every = max(1, len(task.train) // rows)
     index = torch.arange(0, len(task.train), every)
     batches = [task.train.batch(some, seed=0) for some in index.split(rows if task.simple else task.batch_size)]
@@ -34,4 +35,5 @@ def loss_line(task: SupervisedTask, phi: Tensor, *, rows: int = 1024) -> dict[st
 
 
 def _mean_loss(task: SupervisedTask, phi: Tensor, batches: list[Batch]) -> float:
+    task.beat()
     return sum(float(task.loss_rule(task.model, phi, batch)) for batch in batches) / len(batches)

@@ -2,7 +2,8 @@
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, final
 
 import torch
@@ -10,11 +11,16 @@ from torch import Tensor
 
 from metricopt.metrics.constraint import Constraint, binomial_std
 from metricopt.metrics.metric import Metric
+from metricopt.metrics.traffic import calls_beyond
 from metricopt.run.ledger import Query, QueryLedger, Sheet
 from metricopt.task.base import Task
 
 _NOISE_RESAMPLES, _DOUBT_RESAMPLES = 100, 24
 _REMEMBERED = 4  # phi with their costs on resamples
+DOUBTS = 60
+"""How many phi a cheap metric is asked about on resamples in one run; of further ones the doubt is guessed."""
+DEAR = 0.05
+"""Seconds a call from where it is dear, whatever was declared."""
 
 
 @final
@@ -31,6 +37,7 @@ class Oracle:
         probe: What may be looked at of it without asking.
         ledger: Every answer so far.
         keep: The constraints.
+        watch: Called with each phi (population, dim) that was asked about and the answers; nobody if None.
 
     Example:
         >>> from metricopt.task.quadratic import QuadraticTask
@@ -44,9 +51,10 @@ class Oracle:
         self.probe = task.probe()
         self.ledger = QueryLedger() if ledger is None else ledger
         self.keep = tuple(keep)
+        self.watch: Callable[[Tensor, list[Query]], None] | None = None
         self._margins: list[float] | None = None
         self._resamples: dict[bytes, Tensor] = {}
-        self._counted: set[str] = set()
+        self._doubted: set[bytes] = set()
 
     @property
     def dim(self) -> int:
@@ -78,27 +86,37 @@ class Oracle:
 
     def fill(self, sheet: Sheet, shown: Any = None) -> None:
         """Write the missing answers on a sheet; all members are computed, so that bits do not depend on who asks."""
-        predictions = self.task.predictions(sheet.phi) if shown is None else shown
+        predictions, beyond = self.task.predictions(sheet.phi) if shown is None else shown, self._beyond()
         kept = [self.task.values(predictions, each.metric, sheet.missing) for each in self.keep]
+        # Beyond what was measured for the margins, which is counted where it is asked.
+        made = self._beyond() - beyond
         broken = torch.zeros(len(sheet.phi), dtype=torch.float64)
         for constraint, values, margin in zip(self.keep, kept, self.margins(), strict=True):
             broken += constraint.violation(values, margin=margin)
-        left = len(sheet.missing)
+        left, beyond = len(sheet.missing), self._beyond() - made
         for member, cost, value, failure in self.task.replies(predictions, sheet.missing):
             left -= 1
+            so_far = self._beyond()
             query = Query(
                 sheet.stage,
-                cost,
+                cost if value is None else self.task.anchored(cost, value),
                 value,
                 failure=failure,
                 kept=tuple(float(values[member]) for values in kept),
                 violation=float(broken[member]),
+                extra=so_far - beyond,
             )
+            beyond = so_far
             sheet.write(member, query, sync=left == 0 or not self.task.asks_cheaply)
 
     def entered(self, sheet: Sheet) -> Tensor:
         """Costs of a sheet that is filled in, (population,), with what they cost more for breaking constraints."""
         queries = sheet.enter()
+        for query in queries:
+            if query.value is not None:  # recalled answers too: later ones cost as they would have
+                self.task.anchored(query.cost, query.value)
+        if self.watch is not None:
+            self.watch(sheet.phi, queries)
         costs = torch.tensor([query.cost for query in queries], dtype=torch.float64)
         violations = torch.tensor([query.violation for query in queries], dtype=torch.float64)
         if not bool(violations.any()):
@@ -112,26 +130,43 @@ class Oracle:
         """Whether any process may ask the metric and those of the constraints."""
         return self.task.asks_cheaply and not any(each.metric.costly or each.metric.hidden for each in self.keep)
 
+    def _beyond(self) -> int:
+        return calls_beyond([each.metric for each in self.keep] + self.task.metrics)
+
     def margins(self) -> list[float]:
         """How far inside each constraint's bound the search stays, in natural units, measured once at phi = 0."""
         if self._margins is None:
-            self._margins = [constraint.margin(self._std_of(constraint.metric)) for constraint in self.keep]
+            measured = [self._measured(constraint) for constraint in self.keep]
+            self.keep = tuple(constraint for constraint, _ in measured)
+            self._margins = [constraint.margin(std) for constraint, std in measured]
         return self._margins
 
-    def _std_of(self, metric: Metric) -> float:
-        """Standard deviation of a constraint's metric at phi = 0, in natural units."""
-        low, high = metric.bounds
-        origin = torch.zeros(1, self.task.dim)
-        if metric.costly:
-            predictions = self.task.predictions(origin)
-            value = self.ledger.once(f"level of {metric.name}", lambda: self.task.values(predictions, metric, [0]))
-            self.ledger.checks += 1
-            level = (low + high) / 2 if value is None or bool(value.isnan()) else float(value)
-            return binomial_std(level, metric, self.task.rows)
-        key = f"noise of {metric.name}"
-        costs = self.ledger.once(key, lambda: self.task.resampled_costs(origin[0], _NOISE_RESAMPLES, metric))
-        self.ledger.resamples += _NOISE_RESAMPLES
-        return 0.0 if costs is None else (high - low) * _spread(costs, otherwise=0.0)
+    def _measured(self, constraint: Constraint) -> tuple[Constraint, float]:
+        """A constraint, its metric dear if a call takes long, and that one's standard deviation at phi = 0."""
+        metric, origin = constraint.metric, torch.zeros(1, self.task.dim)
+        predictions = self.task.predictions(origin)
+
+        key = f"level of {constraint.text}"
+        found = self.ledger.once(
+            key, lambda: self.task.values(predictions, metric, [0]), kind="checks", calls=1, beyond=self._beyond
+        )
+        assert found is not None
+        level = float(found)
+        if metric.costly or self.ledger.seconds[key] > DEAR:
+            return replace(constraint, metric=metric.dear()), self._guessed_std(metric, level)
+        # Without bounds, costs are of use near what they are anchored to only.
+        metric = metric if math.isnan(level) else metric.anchored(level)
+        costs = self.ledger.once(
+            f"noise of {constraint.text}",
+            lambda: self.task.resampled_costs(origin[0], _NOISE_RESAMPLES, metric),
+            calls=_NOISE_RESAMPLES,
+        )
+        return constraint, 0.0 if costs is None else _natural_spread(metric, costs)
+
+    def _guessed_std(self, metric: Metric, level: float) -> float:
+        if math.isnan(level):
+            level = 0.0 if metric.unbounded else sum(metric.bounds) / 2
+        return binomial_std(level, metric, self.task.rows)
 
     def noise_std(self) -> float:
         """Standard deviation of one answer at phi = 0 due to the finite metric data."""
@@ -140,18 +175,18 @@ class Oracle:
 
     def doubt(self, phi: Tensor, other: Tensor) -> float:
         """Standard error of the difference of two costs, each phi (dim,), due to the finite metric data."""
-        one = self._remembered(phi)
-        if one is None:
+        one, two = self._remembered(phi), self._remembered(other)
+        if one is None or two is None:
             return self.task.doubt_guess(phi, other)
-        two = self._remembered(other)
-        assert two is not None
         return _spread(one - two, otherwise=math.inf)
 
     def _remembered(self, phi: Tensor) -> Tensor | None:
         """Costs on resamples, of the last few phi asked about for nothing: they are compared again and again."""
         key = phi.numpy().tobytes()
         costs = self._resamples.pop(key, None)
-        costs = self._resampled(phi, _DOUBT_RESAMPLES) if costs is None else costs
+        if costs is None and (key in self._doubted or len(self._doubted) < DOUBTS):
+            self._doubted.add(key)
+            costs = self._resampled(phi, _DOUBT_RESAMPLES)
         if costs is None:
             return None
         self._resamples[key] = costs
@@ -160,14 +195,32 @@ class Oracle:
         return costs
 
     def _resampled(self, phi: Tensor, resamples: int) -> Tensor | None:
+        if not self.task.resampled:
+            return None
         key = f"noise {hashlib.sha256(phi.numpy().tobytes()).hexdigest()[:16]} {resamples}"
-        found = self.ledger.once(key, lambda: self.task.resampled_costs(phi, resamples))
-        if found is not None and key not in self._counted:  # asked about again, the answers are recalled, not paid
-            self._counted.add(key)
-            self.ledger.resamples += resamples
-        return found
+        return self.ledger.once(key, lambda: self.task.resampled_costs(phi, resamples), calls=resamples)
 
 
 def _spread(costs: Tensor, *, otherwise: float) -> float:
     known = costs[~costs.isnan()]
     return float(known.std()) if len(known) > 1 else otherwise
+
+
+def _natural_spread(metric: Metric, costs: Tensor) -> float:
+    """Standard deviation of costs, in natural units."""
+    low, high = metric.bounds
+    if metric.unbounded:
+        return _spread(metric.natural(costs), otherwise=0.0)
+    return (high - low) * _spread(costs, otherwise=0.0)
+
+
+def noise_calls(metric: Metric, keep: Sequence[Constraint], *, queries: int) -> int:
+    """How often metrics are asked on resamples in a search at most: dear ones never.
+
+    Example:
+        >>> from metricopt.metrics import as_metric
+        >>> noise_calls(as_metric("f1"), (), queries=2), noise_calls(as_metric("f1").dear(), (), queries=2)
+        (148, 0)
+    """
+    own = 0 if metric.costly else _NOISE_RESAMPLES + _DOUBT_RESAMPLES * min(queries, DOUBTS)
+    return own + sum(0 if each.metric.costly else _NOISE_RESAMPLES for each in keep)

@@ -114,5 +114,5 @@ class OutOfFoldTask(SupervisedTask):
 def set_weights(model: AdaptedModel, states: Sequence[State]) -> None:
     """Make the directions of a model lead to the given weights, one state a direction; those left over lead nowhere."""
     (part,) = (part for part, _ in model.parts() if isinstance(part, WeightModulation))
-    for direction, state in enumerate(states):
-        part.set_changes(direction, changes(model.net, state))
+    for direction in range(part.dim):
+        part.set_changes(direction, changes(model.net, states[direction]) if direction < len(states) else {})

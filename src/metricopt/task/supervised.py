@@ -56,6 +56,10 @@ class SupervisedTask(Task):
         augment: `augment(inputs, generator)` changes the inputs of each training batch, (population, batch, ...), on
             the device they were given on; the generator is the CPU's.
 
+    Attributes:
+        most_rows: Rows that a slow network is given at the same time at most; to be set before anything is computed.
+        beat: Called after each pass of the network over some rows.
+
     Example:
         >>> from metricopt.adapters import OutputAffine, adapt
         >>> from metricopt.metrics import mcr
@@ -96,13 +100,22 @@ class SupervisedTask(Task):
         self.dim = model.dim
         self.augment = augment
         self._room = cache
+        self._is_anchored = False
+        self.most_rows: int | None = None
+        self.beat: Callable[[], None] = lambda: None
 
     @cached_property
     def cache(self) -> PrefixCache:
         """Activations that phi cannot change; `cache.reason` says why there are none."""
         cache = self._room
         if not isinstance(cache, PrefixCache):
-            cache = PrefixCache(self.model, memory=cache, probe=self.train.inputs_at(slice(0, 16)))
+            cache = PrefixCache(
+                self.model,
+                memory=cache,
+                probe=self.train.inputs_at(slice(0, 16)),
+                most_rows=self.most_rows,
+                beat=lambda: self.beat(),
+            )
         # At once, not when first asked about: a resumed run asks less, and its last bits must not depend on that.
         cache.fill(self.search)
         if self.augment is not None and not cache.reason:
@@ -128,6 +141,11 @@ class SupervisedTask(Task):
         return self.model.phi.device.type == "cpu"
 
     @property
+    def resampled(self) -> bool:
+        """Whether its metric is asked on resamples: not if a call is dear."""
+        return not self.metric.costly
+
+    @property
     def rows(self) -> int:
         """Rows that the metric is computed on."""
         return len(self.search)
@@ -147,9 +165,12 @@ class SupervisedTask(Task):
         """Endless mini-batches of the training data, one a member."""
         return self.mixed_batches([(self.train, self.sampling, 1)], population, generator)
 
-    def mixed_batches(self, kinds: Sequence[Kind], population: int, generator: torch.Generator) -> Iterator[Batches]:
-        """Endless mini-batches of several kinds, one a member of each kind's population."""
-        for wanted in mixed_stream(kinds, population, batch_size=self.batch_size, generator=generator):
+    def mixed_batches(
+        self, kinds: Sequence[Kind], population: int, generator: torch.Generator, *, most: int | None = None
+    ) -> Iterator[Batches]:
+        """Endless mini-batches of several kinds, of at most so many rows, one a member of each kind's population."""
+        rows = self.batch_size if most is None else min(most, self.batch_size)
+        for wanted in mixed_stream(kinds, population, batch_size=rows, generator=generator):
             yield self._tensors(wanted, generator) if self.simple else self._batches(wanted, generator)
 
     def _tensors(self, wanted: list[tuple[Any, Tensor]], generator: torch.Generator) -> Batches:
@@ -216,6 +237,19 @@ class SupervisedTask(Task):
                 yield Reply(answer.member, self.metric.cost(answer.value), answer.value)
             else:
                 yield Reply(answer.member, math.nan, None, warned(answer, population))
+
+    def anchored(self, cost: float, value: float) -> float:
+        """The cost of a value; a metric without bounds is anchored to the first one, the original model's."""
+        if not self.metric.unbounded:
+            return cost
+        if not self._is_anchored:
+            self.metric, self._is_anchored = self.metric.anchored(value), True
+        return self.metric.cost(value)
+
+    @property
+    def metrics(self) -> list[Metric]:
+        """Its metric."""
+        return [self.metric]
 
     def values(self, predictions: Predictions, metric: Metric, members: Sequence[int]) -> Tensor:
         """A metric's values of the listed members in natural units, NaN where it failed: (population,)."""

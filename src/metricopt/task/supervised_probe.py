@@ -19,6 +19,9 @@ from metricopt.task.views import RAW, View, views_of
 
 # What is shown of one phi has about so many numbers, from so many rows at least.
 _FEATURES, _LEAST_ROWS = 20_000, 100
+# Of networks that are slow: passes' worth of rows for all gradients of groups, rows of a mini-batch at least, and how
+# many times a pass forward one forward and backward takes.
+_PASSES, _LEAST_BATCH, _BACKWARD = 4, 8, 3
 
 
 class SupervisedProbe(Probe):
@@ -99,12 +102,17 @@ class SupervisedProbe(Probe):
         if not task.simple or not isinstance(data, Examples):
             return super().directions(phi)
         # Evenly spread rows: the first ones of data sorted by class would be of one class.
+        rows = rows if task.most_rows is None else min(rows, _PASSES * task.most_rows)
         index = torch.arange(0, len(data), math.ceil(len(data) / rows), device=data.targets.device)
         loss = task.loss_rule.function
         group = loss_bands(task.cache, loss, phi, (data, index), bands=bands, at_once=task.rows_at_once)
         groups = [(data, index[group == g]) for g in torch.unique(group).tolist()]
         # Group by group, so that each row goes backward once and not once for every group.
-        return torch.stack([loss_gradient(task.cache, loss, phi, rows) for rows in groups])
+        return torch.stack([self._gradient(phi, rows) for rows in groups])
+
+    def _gradient(self, phi: Tensor, rows: tuple[Examples, Tensor]) -> Tensor:
+        self._task.beat()
+        return loss_gradient(self._task.cache, self._task.loss_rule.function, phi, rows)
 
     def start_batches(self, generator: torch.Generator) -> tuple[int, Iterator[Any]]:
         """Plain and class-balanced batches of the training data and, where labels are visible, of the search data.
@@ -114,7 +122,8 @@ class SupervisedProbe(Probe):
         task = self._task
         sets = [(task.train, 1), (task.search, 2)] if task.labels_visible else [(task.train, 1)]
         kinds: list[Kind] = [(data, sampling, every) for data, every in sets for sampling in self._samplings]
-        return len(kinds), task.mixed_batches(kinds, 1, generator)
+        most = None if task.most_rows is None else max(_LEAST_BATCH, task.most_rows // (_BACKWARD * len(kinds)))
+        return len(kinds), task.mixed_batches(kinds, 1, generator, most=most)
 
     @property
     def _samplings(self) -> list[Sampling]:

@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -38,6 +38,8 @@ class PrefixCache:
         model: The adapted model.
         memory: Bytes of activations kept on the model's device; 0 turns the cache off.
         probe: A few rows of inputs.
+        most_rows: Rows computed at the same time at most, where a pass takes long; None for as many as fit.
+        beat: Called after each pass.
 
     Attributes:
         reason: Why something is not cached: the network cannot be cut, or a data set takes too much room.
@@ -60,17 +62,26 @@ class PrefixCache:
         True
     """
 
-    def __init__(self, model: AdaptedModel, *, memory: int = DEFAULT_MEMORY, probe: Tree) -> None:
+    def __init__(
+        self,
+        model: AdaptedModel,
+        *,
+        memory: int = DEFAULT_MEMORY,
+        probe: Tree,
+        most_rows: int | None = None,
+        beat: Callable[[], None] = lambda: None,
+    ) -> None:
         self.model = model
         self.memory = memory
+        self.most_rows = most_rows
+        self.beat = beat
         self.bytes_in_memory = self.bytes_on_disk = 0
         probe = on_model(model, rows(probe, slice(0, 16)))
         self.reason, self.cut = _checked_cut(model, probe) if memory else ("it is turned off", None)
         # Of a network that cannot be cut rows may influence each other, so they stay together. On a processor they do
-        # anyway; elsewhere memory is scarce enough to find out.
-        self._apart = self.cut is not None or (
-            self._device.type != "cpu" and model.reader is not None and rows_apart(model, probe)
-        )
+        # anyway; elsewhere memory is scarce enough, and of slow ones time, to find out.
+        scarce = self._device.type != "cpu" or most_rows is not None
+        self._apart = self.cut is not None or (scarce and model.reader is not None and rows_apart(model, probe))
         # The data themselves are kept too: their identity is the key.
         self._kept: dict[int, tuple[Data, Crossing]] = {}
         self._placed: dict[int, tuple[Data, Tree]] = {}
@@ -99,7 +110,8 @@ class PrefixCache:
             self._place(data)
             self.reason = f"{size / 2**20:.0f} MiB for {len(data)} rows are over the limit and not worth a file"
             return
-        for stretch in data.stretches(_ROWS if isinstance(data, Examples) else data.batch_size):
+        for stretch in data.stretches(self._at_most(_ROWS if isinstance(data, Examples) else data.batch_size)):
+            self.beat()
             found = self.cut.before(on_model(self.model, data.inputs_at(stretch)))
             if any(room.shape[1:] != part.shape[1:] for room, part in zip(crossing, found, strict=True)):
                 self._refused[id(data)] = data
@@ -163,7 +175,8 @@ class PrefixCache:
 
     def _whole(self, member: Tensor, data: Data) -> Tree:
         parts = []
-        for stretch in data.stretches(data.batch_size):
+        for stretch in data.stretches(self._at_most(data.batch_size)):
+            self.beat()
             if self.holds(data):
                 assert self.cut is not None
                 found = self.cut.output(member, _part(self._kept[id(data)][1], stretch))
@@ -180,14 +193,21 @@ class PrefixCache:
         if self._device.type == "cpu" and tensors:
             # What fits into a processor's own memory is several times faster than what does not.
             at_once = min(at_once, max(64, _BYTES_AT_ONCE // max(1, sum(t[:1].nbytes for t in tensors))))
-        at_once = max(1, at_once)
+        at_once = self._at_most(max(1, at_once))
         step = min(count, at_once) if self._apart else count
         parts = []
         with torch.no_grad():
             for some in phi.split(max(1, at_once // count)):
-                blocks = [self.outputs(some, _part(given, slice(i, i + step))).cpu() for i in range(0, count, step)]
+                blocks = [self._block(some, _part(given, slice(i, i + step))) for i in range(0, count, step)]
                 parts.append(_below(blocks, dim=1))
         return _below(parts)
+
+    def _block(self, phi: Tensor, given: Tree | Crossing) -> Tensor:
+        self.beat()
+        return self.outputs(phi, given).cpu()
+
+    def _at_most(self, rows: int) -> int:
+        return rows if self.most_rows is None else max(1, min(rows, self.most_rows))
 
     def _read(self, data: Data, every: int) -> Iterator[Tree]:
         """Inputs of every so manyth row, some at a time."""

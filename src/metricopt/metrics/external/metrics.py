@@ -131,13 +131,14 @@ class Outside:
         identity: What is asked, as the command or the URL.
         calls: Questions that went out, attempts included.
         recalled: Questions answered from memory.
+        beyond: Calls beyond one a question: further attempts, less what memory answered.
 
     Example:
         >>> outside = Outside(lambda question: "0.25", retries=0)
         >>> outside(np.array([0, 1]), np.array([0.5, 0.5])), outside(np.array([0, 1]), np.array([0.5, 0.5]))
         (0.25, 0.25)
-        >>> outside.calls, outside.recalled
-        (1, 1)
+        >>> outside.calls, outside.recalled, outside.beyond
+        (1, 1, -1)
     """
 
     def __init__(
@@ -154,7 +155,7 @@ class Outside:
         if retries < 0:
             raise MetricError(f"retries is {retries}; expected 0 or more")
         self.transport, self.retries, self.hidden = transport, retries, hidden
-        self.calls, self.recalled = 0, 0
+        self.calls, self.recalled, self._questions = 0, 0, 0
         self.identity = identity
         self._read, self._pause = read, pause
         self._known: dict[str, float] = {}
@@ -168,6 +169,7 @@ class Outside:
         # The same rows and predictions are another question for another command or URL.
         key = hashlib.sha256(f"{self.identity}\n{question.key}".encode()).hexdigest()
         with self._lock:
+            self._questions += 1
             known = self._recalled(key)
             if known is not None:
                 self.recalled += 1
@@ -176,6 +178,11 @@ class Outside:
         with self._lock:
             self._remember(key, answer)
         return answer
+
+    @property
+    def beyond(self) -> int:
+        """Calls so far beyond one a question; negative where memory answered."""
+        return self.calls - self._questions
 
     def _asked(self, question: Question) -> float:
         for attempt in range(self.retries + 1):

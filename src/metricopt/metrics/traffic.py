@@ -1,0 +1,31 @@
+"""How often metrics outside really go out: more often than they are asked after accidents, less often with a memory."""
+
+from collections.abc import Iterable
+
+from metricopt.metrics.external.metrics import Outside
+from metricopt.metrics.metric import Metric
+
+
+def calls_beyond(metrics: Iterable[Metric]) -> int:
+    """Calls that commands and servers behind these metrics got so far, beyond one for each question.
+
+    Example:
+        >>> outside = Outside(lambda question: "0.25", retries=0)
+        >>> metric = Metric(outside, on="labels", goal="max", name="far")
+        >>> import torch
+        >>> [metric.value(torch.ones(2), torch.tensor([0, 1])) for _ in range(3)], calls_beyond([metric])
+        ([0.25, 0.25, 0.25], -2)
+    """
+    functions = {id(metric.function): metric.function for metric in metrics if isinstance(metric.function, Outside)}
+    return sum(function.beyond for function in functions.values())
+
+
+def attempts_of(metric: Metric) -> int:
+    """The most calls that one question can take.
+
+    Example:
+        >>> from metricopt.metrics import as_metric
+        >>> attempts_of(as_metric("f1"))
+        1
+    """
+    return 1 + metric.function.retries if isinstance(metric.function, Outside) else 1
