@@ -16,7 +16,7 @@ def test_every_example_is_run_here():
 def test_any_metric_is_improved_on_held_out_data(capsys):
     result = runpy.run_path(str(FOLDER / "any_metric.py"))["main"]()
     assert result.accepted
-    assert result.ledger.used == 150
+    assert result.ledger.used <= 150
     assert "193 parameters, as before" in capsys.readouterr().out
 
 
@@ -29,6 +29,6 @@ def test_step_by_step_both_ways_of_finetuning_improve_f1():
 
 def test_a_convnet_and_a_metric_in_plain_python_improve_the_worst_class(capsys):
     result = runpy.run_path(str(FOLDER / "images.py"))["main"]()
-    assert result.accepted and result.ledger.used == 100
+    assert result.accepted and result.ledger.used <= 100
     before, after = re.findall(r"on 497 test images: ([\d.]+) -> ([\d.]+)", capsys.readouterr().out)[0]
     assert float(after) < float(before) - 0.3

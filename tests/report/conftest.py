@@ -1,4 +1,4 @@
-"""Two small runs, the default search and the paper's two stages, each in a folder with its event log."""
+"""Small runs: the adapter's search, the paper's two stages, finetuned weights, each in a folder with its event log."""
 
 import warnings
 
@@ -23,7 +23,7 @@ def problem():
     return net, (x[:500], y[:500]), (x[500:], y[500:])
 
 
-def optimized(folder, *, queries, preset="default", keep=()):
+def optimized(folder, *, queries, preset="default", keep=(), tune="adapter"):
     net, train, val = problem()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FlatValueWarning)
@@ -35,6 +35,7 @@ def optimized(folder, *, queries, preset="default", keep=()):
             val=val,
             queries=queries,
             preset=preset,
+            tune=tune,
             keep=keep,
             run_dir=folder,
         )
@@ -54,6 +55,13 @@ def result_without_folder():
 @pytest.fixture(scope="session")
 def folder(result):
     return result[1]
+
+
+@pytest.fixture(scope="session")
+def weights_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("weights")
+    optimized(folder, queries=40, tune="weights")
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from metricopt.core.errors import FileFormatError
@@ -137,3 +138,11 @@ def test_a_thousand_queries_stay_under_two_megabytes():
     events = [{"event": "query", "index": i, "stage": "value", "cost": 0.5, "phi": [i, 2 * i]} for i in range(1000)]
     forecasts = [{"event": "forecast", "first": i, "predicted": [0.4 + i / 9999]} for i in range(1000)]
     assert len(page(run_of([*events, *forecasts])).encode()) < 2_000_000
+
+
+def test_finetuned_weights_are_told_as_out_of_fold_and_half_the_rows_are_never_the_best(weights_folder):
+    run = read_run(weights_folder)
+    text = page(run)
+    assert "each predicted by networks that had not seen it" in text and "on out-of-fold data" in text
+    assert run.parts.any() and not run.parts[run.lowest]
+    assert np.nanmin(np.where(run.parts, np.nan, run.costs)) == run.costs[run.lowest]

@@ -29,7 +29,8 @@ def _paragraph(said: str) -> str:
 def headline(run: Run) -> str:
     """Before and after, as markup."""
     before, after = run.accepted.get("before"), run.accepted.get("after")
-    where = "on held-out data" if run.accepted.get("accepted") else "proposed, on held-out data"
+    where = "on out-of-fold data" if run.accepted.get("rows") == "out-of-fold" else "on held-out data"
+    where = where if run.accepted.get("accepted") else f"proposed, {where}"
     if not run.accepted:
         best = run.best[-1] if len(run.best) else np.nan
         before, after, where = run.original, float(best), "on the search data so far"
@@ -61,9 +62,11 @@ def _judged(found: Mapping[str, Any]) -> tuple[str, str]:
     level = percent(found.get("level"))
     examples = found.get("examples")
     rows = plural(examples, "example") if isinstance(examples, int) else "examples"
+    apart = found.get("rows") == "out-of-fold"
+    rows += ", each predicted by networks that had not seen it," if apart else " that the search never queried"
     if found.get("accepted"):
         return "yes", (
-            f"The new model is kept: on {rows} that the search never queried it is better, and the whole {level} "
+            f"The new model is kept: on {rows} it is better, and the whole {level} "
             f"interval of the gain ({signed(low)} to {signed(high)}) lies above zero.{_kept(found)}"
         )
     if low is not None and low > 0:
@@ -72,7 +75,7 @@ def _judged(found: Mapping[str, Any]) -> tuple[str, str]:
         why = f"it is worse ({level} interval of the gain {signed(low)} to {signed(high)})"
     else:
         why = f"the {level} interval of the gain ({signed(low)} to {signed(high)}) includes zero, so it may be luck"
-    return "no", f"The original model is returned: on {rows} that the search never queried {why}.{_kept(found)}"
+    return "no", f"The original model is returned: on {rows} {why}.{_kept(found)}"
 
 
 def _test(run: Run) -> str:

@@ -72,6 +72,7 @@ def run_of(events: Sequence[Event], *, notes: Sequence[str] = ()) -> Run:
         forecasts=_forecasts(events, order),
         failures={place: str(row["failure"]) for place, row in enumerate(rows) if row.get("failure")},
         violations=np.array([np.nan_to_num(_number(row.get("violation", 0.0))) for row in rows]),
+        parts=np.array([bool(row.get("part")) for row in rows], dtype=bool),
         times=np.array([_number(row.get("time")) for row in rows]) - _number(start.get("time")),
         incumbents=tuple(order[i] for i in _incumbents(events, queries) if i in order),
         health=tuple(event for event in events if event["event"] == "health"),

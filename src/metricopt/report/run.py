@@ -53,6 +53,7 @@ class Run:
         forecasts: Query number from 0, forecast cost and its deviation (NaN where unknown) in rows, (n, 3).
         failures: What failed queries said, by query number from 0.
         violations: By how much each query breaks the constraints, 0 where it keeps them, (queries,).
+        parts: Which queries are about some of the rows only, (queries,).
         times: Seconds from the start to each answer, NaN where unknown, (queries,).
         incumbents: Numbers from 0 of the queries whose phi became the best point, in order.
         health: What was said about the value function, the last word last.
@@ -81,6 +82,7 @@ class Run:
     forecasts: Array = field(default_factory=lambda: np.zeros((0, 3)))
     failures: Mapping[int, str] = field(default_factory=dict)
     violations: Array = field(default_factory=lambda: np.zeros(0))
+    parts: Flags = field(default_factory=lambda: np.zeros(0, dtype=bool))
     times: Array = field(default_factory=lambda: np.zeros(0))
     incumbents: tuple[int, ...] = ()
     health: tuple[Mapping[str, Any], ...] = ()
@@ -155,18 +157,23 @@ class Run:
 
     @property
     def best(self) -> Array:
-        """Best value that keeps the constraints after each query, NaN before the first one, (queries,)."""
+        """Best value of all rows that keeps the constraints after each query, NaN before the first one, (queries,)."""
         return self.natural(self._lowest)
 
     @property
     def _lowest(self) -> Array:
-        allowed = np.where(self.broken, np.nan, self.costs)
+        allowed = np.where(self.set_aside, np.nan, self.costs)
         return np.fmin.accumulate(allowed) if len(allowed) else allowed
 
     @property
     def broken(self) -> Flags:
         """Which queries break a constraint, (queries,)."""
         return self.violations > 0 if len(self.violations) else np.zeros(len(self.costs), dtype=bool)
+
+    @property
+    def set_aside(self) -> Flags:
+        """Which queries cannot be the best one: they break a constraint or are about some of the rows only."""
+        return self.broken | self.parts if len(self.parts) else self.broken
 
     @property
     def original(self) -> float:
@@ -202,7 +209,7 @@ class Run:
     @property
     def lowest(self) -> int | None:
         """Number from 0 of the query with the best answer of those that keep the constraints."""
-        allowed = np.where(self.broken, np.nan, self.costs)
+        allowed = np.where(self.set_aside, np.nan, self.costs)
         return int(np.nanargmin(allowed)) if np.isfinite(allowed).any() else None
 
     @property
@@ -211,4 +218,4 @@ class Run:
         if self.incumbents:
             return self.incumbents
         earlier = np.concatenate([[np.inf], np.nan_to_num(self._lowest, nan=np.inf)[:-1]])
-        return tuple(int(i) for i in np.flatnonzero((self.costs < earlier) & ~self.broken))
+        return tuple(int(i) for i in np.flatnonzero((self.costs < earlier) & ~self.set_aside))

@@ -12,7 +12,8 @@ which they appear:
 - `phase`: for those who watch, never written: which `phase` the run is in, and how much of the `total` is `done`.
 - `query`: `index` from 0, `stage`, `cost` in [0, 1], `value` in natural units, `phi`, and where there are any
   `failure` (why there is no answer; cost and value are null), `kept` (values of the constraints' metrics),
-  `violation` (by how much they are broken) and `extra` (further attempts of a metric outside, less what it remembered).
+  `violation` (by how much they are broken) `extra` (further attempts of a metric outside, less what it remembered)
+  and `part` (it is about some of the rows only).
 - `forecast`: `first` (index of the first query meant), `predicted` and `true` costs of the value function's proposals,
   and the `std` it gave them.
 - `asked`: `values` of metric calls beyond the queries (noise, decision), under the `key` they are recalled by, with

@@ -31,6 +31,7 @@ class Query:
         violation: By how much the constraints are broken, summed, in units of cost; 0 if they hold.
         extra: Calls made beyond the one for the metric and one for each constraint: further attempts of a metric
             outside, less answers that it remembered.
+        part: Whether it is about some of the rows only, so that it compares with no other.
 
     Example:
         >>> Query("search", 0.25).cost
@@ -44,6 +45,7 @@ class Query:
     kept: tuple[float, ...] = ()
     violation: float = 0.0
     extra: int = 0
+    part: bool = False
 
 
 @dataclass
@@ -225,8 +227,8 @@ class QueryLedger:
         )
 
     def best_so_far(self) -> Tensor:
-        """Lowest cost after each query of those that break no constraint, (queries,)."""
-        allowed = [query.cost if query.violation == 0 else math.inf for query in self.queries]
+        """Lowest cost after each query of those about all rows that break no constraint, (queries,)."""
+        allowed = [query.cost if query.violation == 0 and not query.part else math.inf for query in self.queries]
         costs = torch.tensor(allowed, dtype=torch.float64)
         return torch.cummin(torch.nan_to_num(costs, nan=math.inf), dim=0).values if len(costs) else costs
 
@@ -283,7 +285,16 @@ def _query(event: Event) -> Query:
         value = None if event.get("value") is None else float(event["value"])
         kept = tuple(math.nan if kept is None else float(kept) for kept in event.get("kept", ()))
         violation, failure = float(event.get("violation", 0.0)), str(event.get("failure", ""))
-        return Query(str(event["stage"]), cost, value, failure, kept, violation, whole(event.get("extra", 0)))
+        return Query(
+            str(event["stage"]),
+            cost,
+            value,
+            failure,
+            kept,
+            violation,
+            whole(event.get("extra", 0)),
+            bool(event.get("part")),
+        )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         why = f"{error!r:.200}"
         raise FileFormatError(f"a query of the event log is damaged ({why}); expected stage and cost") from error

@@ -76,7 +76,7 @@ class Standing:
             self.failed += 1
             return
         self.first = value if math.isnan(self.first) else self.first
-        allowed = not event.get("violation")
+        allowed = not event.get("violation") and not event.get("part")
         if allowed and (math.isnan(self.best) or self.sign * (value - self.best) > 0):
             self.best = value
 

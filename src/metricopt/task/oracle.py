@@ -102,6 +102,7 @@ class Oracle:
                 cost if value is None else self.task.anchored(cost, value),
                 value,
                 failure=failure,
+                part=getattr(shown, "rows", None) is not None,
                 kept=tuple(float(values[member]) for values in kept),
                 violation=float(broken[member]),
                 extra=so_far - beyond,

@@ -29,7 +29,7 @@ def progress_figure(run: Run) -> Figure | None:
                 frame,
                 numbers,
                 run.values,
-                [style[s][0] + (" broken" if bad else "") for s, bad in zip(run.stages, run.broken, strict=True)],
+                [style[s][0] + (" broken" if bad else "") for s, bad in zip(run.stages, run.set_aside, strict=True)],
                 shapes=[style[stage][1] for stage in run.stages],
                 notes=[_note(run, i) for i in range(len(run.costs))],
             ),
@@ -44,8 +44,9 @@ def progress_figure(run: Run) -> Figure | None:
     entries += [(f"stage: {stage}", *style[stage]) for stage in style]
     if run.judged is not None:
         entries.append((f"{judged_word(run)}: query {run.judged + 1}", "end", "diamond"))
-    if run.broken.any():
-        entries.append(("paler: breaks a constraint", "dot c1 broken", "circle"))
+    if run.set_aside.any():
+        why = "breaks a constraint" if run.broken.any() else "of half the rows"
+        entries.append((f"paler: {why}", "dot c1 broken", "circle"))
     return Figure("progress", f"{run.metric} over queries", draw, _reading(run, y), legend(entries))
 
 
