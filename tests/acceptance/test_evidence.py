@@ -7,6 +7,7 @@ import torch
 from scipy import stats
 
 from metricopt.acceptance.evidence import Evidence, bootstrapped, jackknifed
+from metricopt.core.errors import MetricError
 
 ROWS = torch.randn(2, 80, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
@@ -82,5 +83,6 @@ def test_values_on_all_rows_are_asked_again_up_to_three_times_and_each_counts():
         return torch.full((2, len(index)), math.nan)
 
     asked.clear()
-    found = jackknifed(never, 80, 8, draw(), candidates=2, once=ask)
-    assert found.whole.isnan().all() and found.calls == 2 * len(asked) == 2 * (1 + 3 + 8)
+    with pytest.raises(MetricError, match=r"no answer about the held-out rows, 4 times in a row.*resume=True"):
+        jackknifed(never, 80, 8, draw(), candidates=2, once=ask)
+    assert len(asked) == 4

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from metricopt.adapters import DynamicBias, FiLM, OutputAffine, adapt
-from metricopt.core.errors import AdapterError
+from metricopt.core.errors import AdapterError, MergeWarning
 from metricopt_lab.networks import TabularMLP
 
 
@@ -91,8 +91,9 @@ def test_merging_below_a_softmax_is_noticed_on_an_example_unless_it_changes_noth
     model = adapt(net, OutputAffine(), example=torch.ones(4, 2))
     torch.testing.assert_close(model.merge()(torch.ones(1, 2)), net(torch.ones(1, 2)))
     model.phi.data.fill_(1)
-    with pytest.raises(AdapterError, match=r"differ from the adapted one's by up to .*OutputAffine\(layer="):
-        model.merge()
+    with pytest.warns(MergeWarning, match=r"computes it: .* differ from the adapted one's by up to"):
+        merged = model.merge()
+    assert torch.equal(merged(torch.ones(1, 2)), model(torch.ones(1, 2)))
 
 
 class TwoHeads(nn.Module):
@@ -129,13 +130,15 @@ class Distances(nn.Module):
         return torch.cdist(x, self.centres)
 
 
-def test_outputs_that_no_layer_produces_need_an_example_and_cannot_be_merged():
+def test_outputs_that_no_layer_produces_need_an_example_and_are_merged_into_a_module_that_computes_them():
     with pytest.raises(AdapterError, match=r"number of output units is unknown.*example="):
         adapt(Distances(), OutputAffine())
     model = adapt(Distances(), OutputAffine(), example=torch.ones(5, 2))
     assert model.dim == 8
-    with pytest.raises(AdapterError, match="cannot be merged"):
-        model.merge()
+    model.phi.data.fill_(0.5)
+    with pytest.warns(MergeWarning, match="cannot be merged into one"):
+        merged = model.merge()
+    assert torch.equal(merged(torch.ones(5, 2)), model(torch.ones(5, 2)))
 
 
 class Several(nn.Module):

@@ -12,6 +12,8 @@ import torch
 from scipy.stats import t as student
 from torch import Tensor
 
+from metricopt.core.errors import MetricError
+
 Evaluate = Callable[[Tensor], Tensor]
 """From choices of rows (choices, n) to values (candidates, choices), NaN where the metric failed."""
 
@@ -123,14 +125,60 @@ def bootstrapped(
 
 
 def jackknifed(
-    evaluate: Evaluate, rows: int, folds: int, generator: torch.Generator, *, candidates: int, once: Once
+    evaluate: Evaluate,
+    rows: int,
+    folds: int,
+    generator: torch.Generator,
+    *,
+    candidates: int,
+    once: Once,
+    recalled: Callable[[str], bool] = lambda _key: False,
 ) -> Evidence:
-    """Evidence from leaving out one random fold of the rows after the other."""
-    whole, retries = _whole(evaluate, rows, candidates, most=RETRIES, once=once)
+    """Evidence from leaving out one random fold of the rows after the other.
+
+    What nobody answered is asked again, three times in all; then it is an outage, and an error rather than a verdict.
+    Attempts that were `recalled` from a run that is continued do not count.
+    """
     order = torch.randperm(rows, generator=generator)
     left = [order[torch.arange(rows) % folds != fold] for fold in range(folds)]
-    parts = [_block(evaluate, part[None], candidates, f"fold {k}", once) for k, part in enumerate(left)]
-    return Evidence(whole, torch.cat(parts, 1), folds=True, calls=candidates * (folds + 1 + retries))
+    asker = _Asker(evaluate, candidates, once, recalled)
+    whole = asker("all rows", torch.arange(rows), whole=True)
+    others = [asker(f"fold {number}", part, whole=False) for number, part in enumerate(left)]
+    return Evidence(whole, torch.stack(others, 1), folds=True, calls=candidates * asker.asked)
+
+
+class _Asker:
+    """Asks about all candidates on some rows, again where that brought nothing, but not for ever."""
+
+    def __init__(self, evaluate: Evaluate, candidates: int, once: Once, recalled: Callable[[str], bool]) -> None:
+        self._evaluate, self._candidates, self._once, self._recalled = evaluate, candidates, once, recalled
+        self._left = RETRIES
+        self.asked = 0
+
+    def __call__(self, key: str, rows: Tensor, *, whole: bool) -> Tensor:
+        """Values (candidates,); of `whole` rows each one is needed, otherwise any is better than none."""
+        found = latest = self._ask(key, rows)
+        attempt = 0
+        while bool(found.isnan().any() if whole else found.isnan().all()):
+            attempt += 1
+            again = f"{key}, try {attempt}"
+            if not self._recalled(again):
+                if self._left == 0:
+                    break
+                self._left -= 1
+            latest = self._ask(again, rows)
+            found = torch.where(found.isnan(), latest, found)
+        if bool(latest.isnan().all()):
+            raise MetricError(
+                f"the metric gave no answer about the held-out rows, {attempt + 1} times in a row (see the warnings "
+                f"for why), so nothing was decided; expected a number: once it answers again, call the same with "
+                f"run_dir and resume=True, which pays for no answer twice"
+            )
+        return found
+
+    def _ask(self, key: str, rows: Tensor) -> Tensor:
+        self.asked += 1
+        return self._once(key, lambda: self._evaluate(rows[None])[:, 0], self._candidates)
 
 
 def _whole(evaluate: Evaluate, rows: int, candidates: int, *, most: int, once: Once) -> tuple[Tensor, int]:

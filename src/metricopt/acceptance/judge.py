@@ -98,6 +98,11 @@ class Judge:
         """
         phis = torch.cat([torch.zeros_like(rungs[:1]), rungs])
         kept, comparison = self._climbed(metric, phis, among=among, level=level, resamples=resamples)
+        if math.isnan(comparison.before):
+            raise MetricError(
+                f"metric {metric.name!r} gave no number for the original model on the {len(self.data)} held-out rows, "
+                f"so nothing can be decided; expected one: see the warnings for why, and pass rows it is defined on"
+            )
         return phis[kept], comparison
 
     def _climbed(
@@ -111,6 +116,7 @@ class Judge:
             resamples=resamples,
             generator=stream(self._seed, "compare"),
             once=self._once("decision", metric, phis, kind="decisions"),
+            recalled=self._recalled("decision", metric, phis),
         )
         found = replace(found, widening=self._widening)
         kept, comparison = climb(metric, found, examples=len(self.data), level=level, among=among)
@@ -124,7 +130,10 @@ class Judge:
         everything = torch.arange(len(self.data))[None]
         before = float(once("original", lambda: _evaluator(metric, candidates[:1], self.data)(everything)[:, 0], 1))
         draw = stream(self._seed, "constraint")
-        found = gathered(metric, candidates[1:], self.data, resamples=None, generator=draw, once=once)
+        recalled = self._recalled(f"constraint {constraint.text}", metric, pair)
+        found = gathered(
+            metric, candidates[1:], self.data, resamples=None, generator=draw, once=once, recalled=recalled
+        )
         after = float(found.whole[0])
         tail = 1 - constraint.confidence if constraint.at_most is None else constraint.confidence
         bound = found.bound(0, tail)
@@ -157,11 +166,16 @@ class Judge:
                 self._predicted[key] = self._forward.all_outputs(phi[None], self.data, at_once=_ROWS)[0]
         return self._predicted[key]
 
+    def _recalled(self, purpose: str, metric: Metric, phis: Tensor) -> Callable[[str], bool]:
+        """Whether something was asked by a run that this one continues."""
+        about = _about(purpose, metric, phis)
+        return lambda key: self.ledger.recalls(f"{about} {key}")
+
     def _once(self, purpose: str, metric: Metric, phis: Tensor, *, kind: Kind) -> Once:
-        about = hashlib.sha256(phis.detach().cpu().numpy().tobytes()).hexdigest()[:16]
+        about = _about(purpose, metric, phis)
 
         def once(key: str, ask: Callable[[], Tensor], calls: int) -> Tensor:
-            name = f"{purpose} {metric.name} {about} {key}"
+            name = f"{about} {key}"
             self.ledger.pulse.beat()
             found = self.ledger.once(name, ask, kind=kind, calls=calls, beyond=lambda: calls_beyond([metric]))
             assert found is not None
@@ -205,13 +219,14 @@ def gathered(
     resamples: int | None,
     generator: torch.Generator,
     once: Once = lambda _key, ask, _calls: ask(),
+    recalled: Callable[[str], bool] = lambda _key: False,
 ) -> Evidence:
     """Evidence about candidates: a cheap metric's by resampling, a dear one's by leaving out folds."""
     evaluate = _evaluator(metric, candidates, data)
     count = len(candidates)
     if metric.costly and resamples is None:
         folds = min(FOLDS, len(data))
-        return jackknifed(evaluate, len(data), folds, generator, candidates=count, once=once)
+        return jackknifed(evaluate, len(data), folds, generator, candidates=count, once=once, recalled=recalled)
     return bootstrapped(evaluate, len(data), resamples or RESAMPLES, generator, candidates=count, once=once)
 
 
@@ -300,6 +315,10 @@ def _value(metric: Metric, model: nn.Module, data: Data, index: Tensor) -> Tenso
         warnings.warn(str(error), MetricFailureWarning, stacklevel=6)
         value = math.nan
     return torch.tensor(value, dtype=torch.float64)
+
+
+def _about(purpose: str, metric: Metric, phis: Tensor) -> str:
+    return f"{purpose} {metric.name} {hashlib.sha256(phis.detach().cpu().numpy().tobytes()).hexdigest()[:16]}"
 
 
 def _at(model: AdaptedModel, phi: Tensor) -> AdaptedModel:

@@ -1,17 +1,21 @@
-"""An adapter folded into the weights of a copy of its network."""
+"""An adapter folded into the weights of a copy of its network, or, where that is impossible, computed after it."""
 
 import copy
 from collections.abc import Sequence
 
 from torch import Tensor, nn
 
+from metricopt.adapters.computing import Followed, Merged
 from metricopt.adapters.freezing import Flags
 from metricopt.adapters.spec import Modulation
 from metricopt.core.errors import AdapterError
+from metricopt.core.reading import Reader
 from metricopt.core.tree import opened, tensors_of
 
+Parts = Sequence[tuple[Modulation, Tensor]]
 
-def folded(net: nn.Module, parts: Sequence[tuple[Modulation, Tensor]], flags: Flags) -> nn.Module:
+
+def folded(net: nn.Module, parts: Parts, flags: Flags) -> nn.Module:
     """A copy of `net`, in eval mode, with each modulation at its part of phi written into the weights.
 
     Example:
@@ -22,13 +26,48 @@ def folded(net: nn.Module, parts: Sequence[tuple[Modulation, Tensor]], flags: Fl
           (0): Linear(in_features=4, out_features=3, bias=True)
         )
     """
-    plain = copy.deepcopy(net)
-    for name, parameter in plain.named_parameters():
-        parameter.requires_grad_(flags.requires_grad.get(name, True))
+    plain = _plain(net, flags)
     # Weights move first and the output last, whatever the order of the sum: so it is when the model computes.
     for modulation, phi in sorted(parts, key=lambda part: (part[0].acts_on_output, not part[0].moves_weights)):
-        modulation.fold(phi, plain)
+        _fold(modulation, phi, plain)
     return plain
+
+
+def computed(net: nn.Module, parts: Parts, flags: Flags, reader: Reader | None) -> nn.Module:
+    """A copy of `net` that computes what the modulations do: layers are followed by them, the output is finished.
+
+    Example:
+        >>> from metricopt.adapters import DynamicBias, adapt
+        >>> model = adapt(nn.Sequential(nn.Linear(4, 3)), DynamicBias(dim=2))
+        >>> parts = [(model.modulations[0], model.phi.detach())]
+        >>> type(computed(model.net, parts, Flags({}, {}), None)[0]).__name__
+        'Followed'
+    """
+    plain = folded(net, [part for part in parts if part[0].moves_weights], flags)
+    for modulation, phi in parts:
+        for name in modulation.layers:
+            if not name:
+                plain = Followed(plain, modulation, phi, name)
+            else:
+                parent, _, own = name.rpartition(".")
+                holder = plain.get_submodule(parent)
+                setattr(holder, own, Followed(holder.get_submodule(own), modulation, phi, name))
+    last = [part for part in parts if part[0].acts_on_output]
+    return Merged(plain, last, reader or Reader()).eval() if last else plain.eval()
+
+
+def partly(net: nn.Module, parts: Parts, flags: Flags, reader: Reader | None) -> nn.Module:
+    """A copy of `net` with the layers' modulations folded and the output's computed.
+
+    Example:
+        >>> from metricopt.adapters import OutputAffine, adapt
+        >>> model = adapt(nn.Sequential(nn.Linear(4, 3), nn.Tanh()), OutputAffine())
+        >>> type(partly(model.net, [(model.modulations[0], model.phi.detach())], Flags({}, {}), None)).__name__
+        'Merged'
+    """
+    plain = folded(net, [part for part in parts if not part[0].acts_on_output], flags)
+    last = [part for part in parts if part[0].acts_on_output]
+    return Merged(plain, last, reader or Reader()).eval() if last else plain
 
 
 def check_same(merged: object, adapted: object) -> None:
@@ -48,3 +87,19 @@ def check_same(merged: object, adapted: object) -> None:
             f"expected less than {1e-3 * size:.3g}: something follows the last layer, so name the layer that gives the "
             f"output in OutputAffine(layer=...), or use the adapted model as it is"
         )
+
+
+def _plain(net: nn.Module, flags: Flags) -> nn.Module:
+    plain = copy.deepcopy(net)
+    for name, parameter in plain.named_parameters():
+        parameter.requires_grad_(flags.requires_grad.get(name, True))
+    return plain
+
+
+def _fold(modulation: Modulation, phi: Tensor, net: nn.Module) -> None:
+    try:
+        modulation.fold(phi, net)
+    except (KeyError, AttributeError, TypeError) as error:  # weights that are computed from others, as weight_norm's
+        raise AdapterError(
+            f"a layer's weights cannot be written ({error!r:.100}); expected plain parameters"
+        ) from error

@@ -1,6 +1,7 @@
 """A frozen network as a pure function of one vector phi."""
 
 import copy
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,11 +16,11 @@ from metricopt.adapters.fingerprint import fingerprint
 from metricopt.adapters.finishing import finishing, gives_output
 from metricopt.adapters.freezing import Flags, freeze, placement, release
 from metricopt.adapters.layers import survey
-from metricopt.adapters.merging import check_same, folded
+from metricopt.adapters.merging import check_same, computed, folded, partly
 from metricopt.adapters.population import Population, check_population
 from metricopt.adapters.spec import Adapter, Hook, Modulation
 from metricopt.adapters.weight_directions import weights_of, weights_swapped
-from metricopt.core.errors import AdapterError
+from metricopt.core.errors import AdapterError, MergeWarning
 from metricopt.core.reading import Read, Reader, reader_of
 from metricopt.core.seeding import stream
 from metricopt.core.tree import Call, Tree, call, described, each, placed, rows, tensors_of
@@ -241,7 +242,8 @@ class AdaptedModel(nn.Module):
 
         Same class and same `state_dict` keys, in eval mode, parameters requiring gradients as before adaptation; a
         layer without weight or bias gets one where it must hold a scale or shift. With an example, here or in
-        `adapt`, the two are compared, and a difference is an error.
+        `adapt`, the two are compared. Where weights cannot take the adapter in, as below a softmax, the copy is put
+        into a module that computes it after them (`metricopt.adapters.computing`), and a warning says so.
 
         Example:
             >>> from metricopt.adapters import OutputAffine, adapt
@@ -250,13 +252,45 @@ class AdaptedModel(nn.Module):
             >>> torch.allclose(model.merge()(torch.ones(2, 4)), model(torch.ones(2, 4)))
             True
         """
-        net = folded(self.net, [(part, self.phi.detach()[own]) for part, own in self.parts()], self._flags)
-        check = self._check if example is None else example
+        net, why = self.merged(example)
+        if why:
+            warnings.warn(why, MergeWarning, stacklevel=2)
+        return net
+
+    def merged(self, example: Tree = None) -> tuple[nn.Module, str]:
+        """What `merge` gives, and one sentence if not all of the adapter is folded into weights.
+
+        Example:
+            >>> from metricopt.adapters import OutputAffine, adapt
+            >>> net, x = nn.Sequential(nn.Linear(4, 3), nn.Softmax(dim=1)), torch.ones(2, 4)
+            >>> model = adapt(net, OutputAffine(), example=x)
+            >>> _ = model.phi.data.fill_(0.5)
+            >>> merged, why = model.merged()
+            >>> type(merged).__name__, torch.equal(merged(x), model(x)), why.split(":")[0]
+            ('Merged', True, 'the adapter cannot be folded into the weights, so merge gives a module that computes it')
+        """
+        parts = [(part, self.phi.detach()[own]) for part, own in self.parts()]
+        ways = (
+            lambda: folded(self.net, parts, self._flags),
+            lambda: partly(self.net, parts, self._flags, self.reader),
+            lambda: computed(self.net, parts, self._flags, self.reader),
+        )
+        refusals: list[AdapterError] = []
+        for way in ways:
+            try:
+                net = way()
+                self._check_merged(net, self._check if example is None else example)
+            except AdapterError as error:
+                refusals.append(error)
+            else:
+                return net, _said(refusals)
+        raise refusals[0]
+
+    def _check_merged(self, net: nn.Module, check: Tree) -> None:
         if check is not None:
             check = each(lambda tensor: placed(tensor, self.phi), check)
             with torch.no_grad():
                 check_same(self.call(net, check), self.output(self.phi, check))
-        return net
 
     def twin(self) -> "AdaptedModel":
         """Another model of the same network, with a phi and matrices of its own."""
@@ -427,6 +461,12 @@ def merge(model: AdaptedModel, example: Tree = None) -> nn.Module:
         'Linear'
     """
     return model.merge(example)
+
+
+def _said(refusals: list[AdapterError]) -> str:
+    if not refusals:
+        return ""
+    return f"the adapter cannot be folded into the weights, so merge gives a module that computes it: {refusals[0]}"
 
 
 def _note(called: set[str], name: str, hook: Hook, layer: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor:

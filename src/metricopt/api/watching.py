@@ -4,19 +4,20 @@ import math
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple, final
 
 import torch
 from torch import Tensor
 
 from metricopt.adapters.device import on_model
-from metricopt.api.plan import Line, Plan, grant, plan_lines, plan_of, timed
+from metricopt.api.plan import CANDIDATES, Line, Plan, grant, plan_lines, plan_of, timed
 from metricopt.core.errors import MetricError, SuspicionWarning
 from metricopt.data.dataset import Data
 from metricopt.data.splits import missing_classes
 from metricopt.metrics.constraint import Constraint
 from metricopt.metrics.suspicion import constancy, unsteadiness
-from metricopt.metrics.traffic import calls_beyond
+from metricopt.metrics.traffic import asked_afresh, calls_beyond
 from metricopt.run.ledger import Kind, Query
 from metricopt.task.oracle import DEAR, Oracle
 from metricopt.task.supervised import SupervisedTask
@@ -52,7 +53,7 @@ class Watch:
 
     def __init__(self, oracle: Oracle, sets: Mapping[str, Data], *, queries: int, searches: bool = True) -> None:
         assert isinstance(oracle.task, SupervisedTask)
-        self._oracle, self._task, self._queries, self._searches = oracle, oracle.task, queries, searches
+        self._oracle, self._task, self._queries, self._searches = oracle, oracle.task, int(queries), searches
         self._spent: dict[Kind, int] = {
             "queries": oracle.ledger.used,
             "resamples": oracle.ledger.resamples,
@@ -61,11 +62,18 @@ class Watch:
             "extra": oracle.ledger.extra,
         }
         self._seen = _Seen()
+        self._lost: tuple[Line, ...] = ()
         self._query = 0.0  # seconds
         self.plan: Plan = plan_of(self._task, self._planned(), notes=notes_on(sets, queries))
 
     def begin(self) -> None:
         """State the plan; from now on nothing beyond it is granted."""
+        lost = {} if self._oracle.ledger.journal is None else self._oracle.ledger.journal.lost
+        kinds: dict[str, Kind] = {"decision": "decisions", "constraint": "checks"}
+        self._lost = tuple(
+            Line("calls before that nobody answered", lost[word], kinds[word]) for word in kinds if word in lost
+        )
+        self.plan = replace(self.plan, lines=self._planned())
         self._task.beat = self._oracle.ledger.pulse.beat
         self._task.most_rows = rows_at_once(self._oracle)
         self._say(*(note for note in self.plan.notes if note.startswith(("only", "nothing"))))
@@ -99,7 +107,9 @@ class Watch:
         budget = max(STARTS_SECONDS, STARTS_SHARE * self._queries * self._query)
 
         def decided() -> Tensor:
-            return torch.tensor([float(int(min(budget / max(seconds, 1e-9), 2**31)))], dtype=torch.float64)
+            most = budget / max(seconds, 1e-9)
+            # Coarsely, so that another day's load does not give another number.
+            return torch.tensor([2.0 ** int(math.log2(most)) if most >= 8 else 0.0], dtype=torch.float64)
 
         found = self._oracle.ledger.once("steps of loss finetuning", decided)
         assert found is not None
@@ -110,10 +120,14 @@ class Watch:
             warnings.warn(sentence, SuspicionWarning, stacklevel=4)
 
     def _planned(self) -> tuple[Line, ...]:
-        metric, keep = self._task.metric, self._oracle.keep
-        if self._searches:
-            return plan_lines(metric, keep, queries=self._queries)
-        return plan_lines(metric, keep, queries=self._queries, candidates=1, searches=False)
+        lines = plan_lines(
+            self._task.metric,
+            self._oracle.keep,
+            queries=self._queries,
+            candidates=CANDIDATES if self._searches else 1,
+            searches=self._searches,
+        )
+        return lines + self._lost
 
     def _state(self) -> None:
         grant(self._oracle.ledger, self.plan, self._spent)
@@ -157,7 +171,8 @@ def asked_again(oracle: Oracle) -> Again:
     predicted = time.perf_counter() - began
 
     def ask() -> Tensor:
-        values = [math.nan if reply.value is None else reply.value for reply in task.replies(predictions, [0])]
+        with asked_afresh(task.metrics):
+            values = [math.nan if reply.value is None else reply.value for reply in task.replies(predictions, [0])]
         return torch.tensor(values, dtype=torch.float64)
 
     found = oracle.ledger.once(key, ask, calls=1, beyond=lambda: calls_beyond(task.metrics))
@@ -179,7 +194,8 @@ def rows_at_once(oracle: Oracle) -> int | None:
         if pace * len(task.search) > SLOW and 256 * pace < PASS:  # of a few rows most is not theirs
             pace = _seconds_a_row(task, 256)
         parts = pace * len(task.search) > SLOW
-        return torch.tensor([max(4.0, float(int(PASS / pace))) if parts else 0.0], dtype=torch.float64)
+        rows = 2.0 ** max(2, int(math.log2(max(PASS / pace, 1.0)))) if parts else 0.0
+        return torch.tensor([rows], dtype=torch.float64)
 
     found = oracle.ledger.once("rows at the same time", decided)
     assert found is not None

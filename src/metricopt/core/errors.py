@@ -59,5 +59,9 @@ class MetricFailureWarning(MetricOptWarning):
     """One metric query failed; it was counted, and the run went on without its answer."""
 
 
+class MergeWarning(MetricOptWarning):
+    """An adapter could not be folded into weights: what `merge` gives computes it instead."""
+
+
 class SuspicionWarning(MetricOptWarning):
     """Something the metric, a constraint or the plan says can hardly be meant."""

@@ -1,6 +1,7 @@
 """How often metrics outside really go out: more often than they are asked after accidents, less often with a memory."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from metricopt.metrics.external.metrics import Outside
 from metricopt.metrics.metric import Metric
@@ -29,3 +30,26 @@ def attempts_of(metric: Metric) -> int:
         1
     """
     return 1 + metric.function.retries if isinstance(metric.function, Outside) else 1
+
+
+@contextmanager
+def asked_afresh(metrics: Iterable[Metric]) -> Iterator[None]:
+    """Within this context metrics outside really go out, whatever they remember.
+
+    Example:
+        >>> outside = Outside(lambda question: "0.25", retries=0)
+        >>> metric = Metric(outside, on="labels", goal="max", name="far")
+        >>> import torch
+        >>> with asked_afresh([metric]):
+        ...     _ = [metric.value(torch.ones(2), torch.tensor([0, 1])) for _ in range(3)]
+        >>> outside.calls
+        3
+    """
+    outside = [metric.function for metric in metrics if isinstance(metric.function, Outside)]
+    for function in outside:
+        function.forgets = True
+    try:
+        yield
+    finally:
+        for function in outside:
+            function.forgets = False

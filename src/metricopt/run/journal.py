@@ -84,6 +84,16 @@ class Journal:
             raise FileFormatError(f"the answers {str(values)[:60]} of the event log are damaged; expected numbers")
         return Asked(values, whole(event.get("extra", 0)), float(seconds or 0.0))
 
+    @property
+    def lost(self) -> dict[str, int]:
+        """By the first word of their key, calls of the run it continues that nobody answered: an outage."""
+        words = [
+            (key.split(" ")[0], len(event["values"]))
+            for key, event in self._asked.items()
+            if (found := self.asked(key)) is not None and found.values and set(found.values) == {None}
+        ]
+        return {word: sum(calls for other, calls in words if other == word) for word, _ in words}
+
     def query(self, index: int, phi: Tensor, fields: Mapping[str, Any], *, sync: bool = False) -> None:
         """Write down the answer to a query about phi (dim,)."""
         self._log.write("query", {"index": index, "phi": phi, **fields}, sync=sync)

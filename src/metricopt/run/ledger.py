@@ -161,6 +161,10 @@ class QueryLedger:
         self.note("asked", {"key": key, "values": found.tolist(), "seconds": self.seconds[key], **more})
         return found
 
+    def recalls(self, key: str) -> bool:
+        """Whether calls under this key were made by a run that is continued, and not by this one."""
+        return key not in self._counted and self.journal is not None and self.journal.asked(key) is not None
+
     def count(self, kind: Kind, calls: int) -> None:
         """Count calls of a kind that is not queries."""
         setattr(self, kind, getattr(self, kind) + calls)

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 
 import torch
 from torch import Tensor
@@ -60,9 +60,11 @@ def loss_starts(
 
     path = stepping(steps)
     if afford is not None and steps > TRIAL:
-        began = time.perf_counter()
-        first = list(islice(path, TRIAL))
-        affordable = min(steps, afford((time.perf_counter() - began) / TRIAL))
+        first, times = [], [time.perf_counter()]
+        for phi in islice(path, TRIAL):
+            first.append(phi)
+            times.append(time.perf_counter())
+        affordable = min(steps, afford(min(after - before for before, after in pairwise(times))))
         if affordable < 1:
             return torch.zeros(0, probe.dim)
         path = chain(first, path) if affordable == steps else stepping(affordable)

@@ -131,6 +131,7 @@ class Outside:
         identity: What is asked, as the command or the URL.
         calls: Questions that went out, attempts included.
         recalled: Questions answered from memory.
+        forgets: Whether memory is not consulted, as when it is to be seen whether the answer is the same again.
         beyond: Calls beyond one a question: further attempts, less what memory answered.
 
     Example:
@@ -158,6 +159,7 @@ class Outside:
         self.calls, self.recalled, self._questions = 0, 0, 0
         self.identity = identity
         self._read, self._pause = read, pause
+        self.forgets = False
         self._known: dict[str, float] = {}
         self._cache = None if cache is None else AnswerCache(cache)
         self._lock = threading.Lock()
@@ -170,7 +172,7 @@ class Outside:
         key = hashlib.sha256(f"{self.identity}\n{question.key}".encode()).hexdigest()
         with self._lock:
             self._questions += 1
-            known = self._recalled(key)
+            known = None if self.forgets else self._recalled(key)
             if known is not None:
                 self.recalled += 1
                 return known
