@@ -162,6 +162,7 @@ def test_the_losses_of_a_population_are_those_of_each_member_for_trees_and_for_t
     torch.testing.assert_close(trees, tensors)
 
 
+@pytest.mark.filterwarnings("ignore::metricopt.core.errors.SuspicionWarning")
 def test_optimize_follows_the_models_own_loss_without_being_given_one():
     result = mo.optimize(
         Classifier(),

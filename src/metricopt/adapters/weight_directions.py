@@ -22,8 +22,8 @@ State = Mapping[str, Tensor]
 class WeightDirections(SingleAdapter):
     """Weights and statistics W become W + sum_k phi_k Delta_k; merging is adding.
 
-    Bound to a network the Delta are random, in proportion to the weights, and leave statistics of normalisation alone;
-    `WeightModulation.set_changes` puts those of finetuned networks in their place.
+    Bound to a network the Delta are random, in proportion to the weights; `WeightModulation.set_changes` puts
+    those of finetuned networks in their place.
 
     Attributes:
         directions: How many Delta there are, one coordinate of phi each.
@@ -93,12 +93,12 @@ class WeightModulation(Modulation):
             self.register_buffer(f"change_{place}", tensor.new_zeros(directions, *tensor.shape))
 
     def draw(self, original: State, strength: float, generator: Generator) -> None:
-        """Make all Delta random; statistics of normalisation stay as they are."""
+        """Make all Delta random."""
         for place, name in enumerate(self.names):
             change, weights = self._change(place), original[name].detach().float()
             spread = float(weights.std()) if weights.numel() > 1 else 0.0
             drawn = torch.randn(change.shape, generator=generator) * strength * (spread or 1.0)
-            change.copy_(torch.zeros_like(drawn) if name.endswith(_STATISTICS) else drawn)
+            change.copy_(drawn)
 
     def set_changes(self, direction: int, changed: State) -> None:
         """Take over one Delta; tensors that are not named stay where they are."""

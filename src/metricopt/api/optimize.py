@@ -152,6 +152,7 @@ def optimize(
     metric = as_metric(metric)
     one_of(preset, get_args(Preset), what="preset")
     check_plan(queries, recipe, max_failures, preset=preset)
+    queries = int(queries)
     check_parts(net, adapter, loss, keep)
     settings = settings_of(effort, batch_size)
     check_confidence(confidence)
@@ -376,7 +377,7 @@ def propose(
     return found.outcome, found.rank_correlation
 
 
-def _starts(oracle: Oracle, recipe: Recipe, *, seed: int, afford: Callable[[float], int] | None) -> Tensor:
+def _starts(oracle: Oracle, recipe: Recipe, *, seed: int, afford: Callable[[float, int], int] | None) -> Tensor:
     pulse = oracle.ledger.pulse
     pulse.phase("loss finetuning", total=recipe.start_steps)
     return loss_starts(

@@ -102,14 +102,15 @@ class Watch:
         self.plan = timed(self.plan, self._planned(), query=again.query, call=again.call)
         self._state()
 
-    def affordable(self, seconds: float) -> int:
+    def affordable(self, seconds: float, wanted: int) -> int:
         """How many steps of loss finetuning, each of so many seconds, are taken; the same when a run is continued."""
         budget = max(STARTS_SECONDS, STARTS_SHARE * self._queries * self._query)
 
         def decided() -> Tensor:
             most = budget / max(seconds, 1e-9)
             # Coarsely, so that another day's load does not give another number.
-            return torch.tensor([2.0 ** int(math.log2(most)) if most >= 8 else 0.0], dtype=torch.float64)
+            steps = 2 ** int(math.log2(most)) if most >= 8 else 0
+            return torch.tensor([float(min(steps, wanted))], dtype=torch.float64)
 
         found = self._oracle.ledger.once("steps of loss finetuning", decided)
         assert found is not None

@@ -133,6 +133,7 @@ def weighted(
     """A copy of `net` whose phi scales finetuned changes of its weights, one a kind, and shifts outputs if it can.
 
     Example:
+        >>> import torch
         >>> from metricopt.core.tree import call
         >>> net, example = nn.Linear(4, 3), torch.zeros(2, 4)
         >>> weighted(net, CrossFit(), "weights", example=example, seed=0, call=call, read=None).dim

@@ -1,12 +1,12 @@
 """All finetunings of the recipe: a rate is chosen, time is looked at, then each kind is finetuned fold by fold."""
 
 import math
-import time
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from metricopt.core.clock import now, since
 from metricopt.core.seeding import derived_seed
 from metricopt.crossfit.draws import Draws, draws_of, folds_of
 from metricopt.crossfit.learner import Learner, State
@@ -71,7 +71,7 @@ def plan_of(learner: Learner, *, seed: int, tick: Tick = lambda _: None) -> Plan
     fold_of = folds_of(learner.val, settings.folds, seed=seed)
     (draws, *_) = _draws(learner, settings.kinds[0], fold_of, seed=seed)
     left_out = (fold_of == 0).nonzero()[:, 0]
-    best, rate, began, epochs = learner.left_out_loss(learner.copy(), left_out), math.nan, _clocks(), 0
+    best, rate, began, epochs = learner.left_out_loss(learner.copy(), left_out), math.nan, now(), 0
     for lr in settings.rates:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derived_seed(seed, "finetuning", "dropout", "trial"))
@@ -80,18 +80,9 @@ def plan_of(learner: Learner, *, seed: int, tick: Tick = lambda _: None) -> Plan
         loss = learner.left_out_loss(net, left_out)
         if loss < best or (math.isnan(rate) and math.isfinite(loss)):
             best, rate = min(best, loss), lr
-        if _since(began) > settings.seconds / 4 and math.isfinite(rate):
+        if since(began) > settings.seconds / 4 and math.isfinite(rate):
             break  # one network of it is slow enough: what is known has to do
-    return _affordable(settings, rate, _since(began) / epochs)
-
-
-def _clocks() -> tuple[float, float]:
-    return time.perf_counter(), time.process_time()
-
-
-def _since(began: tuple[float, float]) -> float:
-    """Seconds of work: not those that a busy machine spent on others, nor those of other threads or devices twice."""
-    return min(now - then for now, then in zip(_clocks(), began, strict=True))
+    return _affordable(settings, rate, since(began) / epochs)
 
 
 def _affordable(settings: CrossFit, rate: float, an_epoch: float) -> Plan:

@@ -1,13 +1,13 @@
 """Where loss finetuning of phi ends: the points from which, and between which, the search begins."""
 
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import chain, islice, pairwise
+from itertools import chain, islice
 
 import torch
 from torch import Tensor
 
+from metricopt.core.clock import now, since
 from metricopt.task.finetuning import finetuning
 from metricopt.task.probe import Probe
 
@@ -25,7 +25,7 @@ def loss_starts(
     steps: int,
     lr: float,
     generator: torch.Generator,
-    afford: Callable[[float], int] | None = None,
+    afford: Callable[[float, int], int] | None = None,
     beat: Callable[[int], None] = lambda _: None,
 ) -> Tensor:
     """Sound points (at most kinds, dim) of finetuning phi on each kind of mini-batches the task has, all at once.
@@ -37,9 +37,9 @@ def loss_starts(
         steps: How many at most.
         lr: Adam's first rate, lowered to zero on the way.
         generator: Of the mini-batches.
-        afford: From seconds a step to how many steps are affordable, asked after a few; as many as named if None. It
-            must give the same number again when a run is continued. With fewer steps they begin anew, so that the
-            rate comes to zero; with none there are no starts.
+        afford: From seconds a step and steps wanted to how many are affordable, asked after a few; as many as named
+            if None. It must give the same number again when a run is continued. With fewer steps they begin anew, so
+            that the rate comes to zero; with none there are no starts.
         beat: Told of each step.
 
     Example:
@@ -60,11 +60,12 @@ def loss_starts(
 
     path = stepping(steps)
     if afford is not None and steps > TRIAL:
-        first, times = [], [time.perf_counter()]
+        first, taken, began = [], [], now()
         for phi in islice(path, TRIAL):
             first.append(phi)
-            times.append(time.perf_counter())
-        affordable = min(steps, afford(min(after - before for before, after in pairwise(times))))
+            taken.append(since(began))
+            began = now()
+        affordable = min(steps, afford(min(taken), steps))
         if affordable < 1:
             return torch.zeros(0, probe.dim)
         path = chain(first, path) if affordable == steps else stepping(affordable)
