@@ -369,3 +369,13 @@ def test_changes_are_of_classes_and_hidden_truth_has_none():
     hidden = Metric(Asked(), on="labels", goal="min", hidden=True)
     assert Judge(model, data).changes(hidden, PAIR) == {}
     assert Judge(model, data).changes(Metric(Asked(), on="embeddings", goal="min"), PAIR) == {}
+
+
+def test_what_is_refitted_must_be_better_on_the_rows_it_learnt_from_too():
+    from metricopt.acceptance.comparison import Comparison
+
+    about = {"interval": (0.01, 0.2), "level": 0.8, "confidence": 0.99, "resamples": 500, "examples": 100}
+    assert Comparison(0.5, 0.6, refit=0.7, **about).accepted
+    assert not Comparison(0.5, 0.6, refit=0.4, **about).accepted
+    assert Comparison(0.5, 0.4, refit=0.3, **about).accepted, "of a metric to be lowered"
+    assert not Comparison(0.5, 0.6, refit=float("nan"), **about).accepted

@@ -1,7 +1,7 @@
 """What `optimize` promises whatever the problem: its budget, its repeatability, and an unharmed original."""
 
 import copy
-import sys
+import importlib
 
 import pytest
 import torch
@@ -185,7 +185,7 @@ def test_what_was_found_beyond_a_shift_is_kept_only_if_it_beats_the_shift_on_hel
     _ = nn.init.ones_(net.weight), nn.init.zeros_(net.bias)
     plain, free = torch.tensor([0.0, shift]), torch.tensor([scale, -0.5])  # a threshold, and one with another scale
     found = Outcome(free, ((1, torch.zeros(2)), (5, plain), (9, free)), plain=((1, torch.zeros(2)), (5, plain)))
-    monkeypatch.setattr(sys.modules["metricopt.api.optimize"], "propose", lambda *_, **__: (found, 0.9))
+    monkeypatch.setattr(importlib.import_module("metricopt.api.optimize"), "propose", lambda *_, **__: (found, 0.9))
     data = {"train": (x[:300], y[:300]), "val": (x[300:], y[300:])}
     result = mo.optimize(net, loss=cross_entropy, metric="accuracy", queries=9, adapter=mo.OutputAffine(), **data)
     assert result.accepted and result.plainer == plainer
@@ -202,7 +202,7 @@ def test_of_two_proposals_only_one_that_keeps_the_constraints_is_accepted(monkey
     _ = nn.init.ones_(net.weight), nn.init.ones_(net.bias)
     plain, free = torch.tensor([0.0, -2.0]), torch.tensor([0.0, -1.0])  # yes to a quarter, and to half
     found = Outcome(free, ((1, torch.zeros(2)), (9, free)), plain=((1, torch.zeros(2)), (5, plain)))
-    monkeypatch.setattr(sys.modules["metricopt.api.optimize"], "propose", lambda *_, **__: (found, 0.9))
+    monkeypatch.setattr(importlib.import_module("metricopt.api.optimize"), "propose", lambda *_, **__: (found, 0.9))
 
     def share(_, labels):
         return float(labels.mean())

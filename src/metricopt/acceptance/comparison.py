@@ -18,6 +18,8 @@ class Comparison:
         examples: Rows compared on.
         rows: What kind of rows these are: "held-out" from everything, or "out-of-fold", each predicted by networks that
             have not seen it.
+        refit: Value, on rows that it has learnt from, of the network that would be returned where `after` is that of
+            the networks of the folds; None where they are the same.
 
     Example:
         >>> gain = Comparison(0.20, 0.18, (0.01, 0.03), level=0.9, confidence=0.99, resamples=500, examples=1000)
@@ -33,11 +35,17 @@ class Comparison:
     resamples: int
     examples: int
     rows: str = "held-out"
+    refit: float | None = None
 
     @property
     def accepted(self) -> bool:
-        """Whether the whole interval of the gain lies above zero, and the metric answered on all rows for both."""
-        return self.interval[0] > 0 and not math.isnan(self.before) and not math.isnan(self.after)
+        """Whether the whole interval of the gain lies above zero, and the metric answered on all rows for both.
+
+        What is refitted on all rows has to be better than the original on them too, or something went wrong.
+        """
+        known = not math.isnan(self.before) and not math.isnan(self.after)
+        sound = self.refit is None or (self.refit - self.before) * (self.after - self.before) > 0
+        return self.interval[0] > 0 and known and sound
 
 
 @dataclass(frozen=True)

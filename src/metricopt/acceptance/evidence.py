@@ -85,10 +85,12 @@ class Evidence:
         if not len(known):
             return math.nan
         if not self.folds:
-            return float(torch.quantile(known, tail))
+            value = float(self.whole[candidate])
+            found = float(torch.quantile(known, tail))
+            return found if self.widening == 1 else value + self.widening * (found - value)
         count = len(known)
         pseudo = count * self.whole[candidate] - (count - 1) * known
-        error = float(pseudo.std()) / math.sqrt(count) if count > 1 else math.nan
+        error = self.widening * float(pseudo.std()) / math.sqrt(count) if count > 1 else math.nan
         return float(self.whole[candidate]) + float(student.ppf(tail, max(count - 1, 1))) * error
 
     def _spread(self, one: int, other: int, sign: float) -> tuple[float, float, float]:
@@ -170,7 +172,7 @@ class _Asker:
             found = torch.where(found.isnan(), latest, found)
         if bool(latest.isnan().all()):
             raise MetricError(
-                f"the metric gave no answer about the held-out rows, {attempt + 1} times in a row (see the warnings "
+                f"the metric gave no answer about the held-out rows, {attempt} times in a row (see the warnings "
                 f"for why), so nothing was decided; expected a number: once it answers again, call the same with "
                 f"run_dir and resume=True, which pays for no answer twice"
             )

@@ -120,7 +120,19 @@ class Judge:
         )
         found = replace(found, widening=self._widening)
         kept, comparison = climb(metric, found, examples=len(self.data), level=level, among=among)
-        return kept, comparison if self._widening == 1 else replace(comparison, rows="out-of-fold")
+        if self._widening == 1:
+            return kept, comparison
+        return kept, replace(comparison, rows="out-of-fold", refit=self._refit(metric, phis[kept]))
+
+    def _refit(self, metric: Metric, phi: Tensor) -> float:
+        """Value of the network that would be returned, on the rows that it has learnt from: one call."""
+        if metric.on == "outputs":
+            seen: Any = self._forward.whole_outputs(phi[None], self.data)[0]
+        else:
+            seen = self._forward.all_outputs(phi[None], self.data, at_once=_ROWS)[0]
+        once = self._once("refit", metric, phi[None], kind="decisions")
+        everything = torch.arange(len(self.data))[None]
+        return float(once("all rows", lambda: _evaluator(metric, [seen], self.data)(everything)[:, 0], 1))
 
     def check(self, constraint: Constraint, pair: Tensor) -> Kept:
         """A constraint at two phi (2, dim), the second of which must keep it."""
@@ -134,6 +146,7 @@ class Judge:
         found = gathered(
             metric, candidates[1:], self.data, resamples=None, generator=draw, once=once, recalled=recalled
         )
+        found = replace(found, widening=self._widening)
         after = float(found.whole[0])
         tail = 1 - constraint.confidence if constraint.at_most is None else constraint.confidence
         bound = found.bound(0, tail)

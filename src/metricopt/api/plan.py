@@ -108,7 +108,7 @@ def plan_lines(
         Line("search", queries, "queries"),
         Line("noise", 1 + noise, "resamples"),  # 1: the original asked twice
         Line("constraints in the search", len(keep) * (queries + 1), "checks"),
-        Line("decision", decision_calls(metric, candidates), "decisions"),
+        Line("decision", decision_calls(metric, candidates) + (0 if searches else 1), "decisions"),  # 1: the refit
         Line("constraints in the decision", sum(checked), "checks"),
     ]
     own = sum(line.calls for line in lines if line.kind != "checks")

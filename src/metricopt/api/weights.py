@@ -51,7 +51,7 @@ def crossfitted(
         pulse.phase("finetuning", total=plan.kinds * (settings.folds + 1) * plan.epochs)
         fitted = fit(learner, plan, seed=seed, tick=pulse.beat)
         _keep(folder, plan, fitted)
-    pulse.phase("choice", total=queries)
+    pulse.phase("search", total=queries)
     task.take_folds(fitted.fold_of, [_states(fitted, fold) for fold in range(settings.folds)])
     set_weights(task.model, _states(fitted, -1))
     return choose(oracle, settings, kinds=plan.kinds, original=original, queries=queries - 1)
