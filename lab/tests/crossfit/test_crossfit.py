@@ -11,8 +11,7 @@ from metricopt_lab.crossfit.acceptance import verdict
 from metricopt_lab.crossfit.crossfit import Recipe, crossfit
 from metricopt_lab.crossfit.outcome import loaded
 from metricopt_lab.crossfit.population import Schedule
-from metricopt_lab.crossfit.problem import Problem
-from metricopt_lab.crossfit.rivals import all_rivals
+from metricopt_lab.problems.zoo import UserProblem as Problem
 
 CALLS = 60
 
@@ -53,9 +52,3 @@ def test_the_seed_decides_all(problem):
     one, again = (crossfit(problem, calls=30, seed=3, recipe=recipe)[0] for _ in range(2))
     assert torch.equal(one.bias, again.bias)
     assert all(torch.equal(one.state[name], again.state[name]) for name in one.state)
-
-
-def test_no_rival_exceeds_the_calls_and_all_of_them_finetune_the_weights_but_one(problem):
-    found = all_rivals(problem, calls=CALLS, seed=0)
-    assert {"bias", "finetune_bias", "wise_ft", "greedy_soup"} <= {one.method for one in found}
-    assert all(one.calls <= CALLS for one in found)

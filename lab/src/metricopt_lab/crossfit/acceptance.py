@@ -6,7 +6,7 @@ import torch
 
 from metricopt.core.seeding import stream
 from metricopt_lab.crossfit.crossfit import Choice
-from metricopt_lab.crossfit.problem import Problem
+from metricopt_lab.problems.zoo import UserProblem as Problem
 
 RESAMPLES = 200
 WIDENING = 1.25

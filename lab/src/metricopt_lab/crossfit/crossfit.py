@@ -14,7 +14,8 @@ from metricopt_lab.crossfit.batches import Batches, mixed, steps_an_epoch
 from metricopt_lab.crossfit.crossfit_biases import Shifted, honest_bias
 from metricopt_lab.crossfit.outcome import Outcome
 from metricopt_lab.crossfit.population import Schedule, State, finetuned, population_outputs, stacked
-from metricopt_lab.crossfit.problem import Problem, outputs_of_rows
+from metricopt_lab.problems.zoo import UserProblem as Problem
+from metricopt_lab.problems.zoo.problem import outputs_of_rows
 
 
 @dataclass(frozen=True)

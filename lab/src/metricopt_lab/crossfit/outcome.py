@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from metricopt_lab.crossfit.population import State
-from metricopt_lab.crossfit.problem import Problem
+from metricopt_lab.problems.zoo import UserProblem as Problem
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,16 +1,16 @@
-"""The five sources of the stick as pools of rows: inputs, class, groups, and which rows are fixed as test rows."""
+"""The five sources of the zoo as pools of rows: inputs, class, groups, and which rows are fixed as test rows."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from metricopt_lab.data import DATASETS, Table
+from metricopt.core.errors import DataError
+from metricopt_lab.data import DATASETS, Table, cifar10
+from metricopt_lab.data.download import cache_folder
 
 RARE = 300  # garments with fewer reviews are left out: too few rows to judge a class by
 
@@ -34,11 +34,6 @@ class Pool:
     test: np.ndarray | None = None
 
 
-def cache_folder() -> Path:
-    """Where embeddings, CIFAR-10 and trained networks are kept: STICK_CACHE, or ~/.cache/metricopt/stick."""
-    return Path(os.environ.get("METRICOPT_CACHE", Path.home() / ".cache" / "metricopt"))
-
-
 @cache
 def adult() -> Pool:
     """UCI Adult, numbers standardised and categories one-hot."""
@@ -54,18 +49,16 @@ def covtype() -> Pool:
 @cache
 def cifar() -> Pool:
     """CIFAR-10 as bytes; the last 10,000 rows are the official test images."""
-    with np.load(cache_folder() / "cifar10" / "cifar10.npz") as arrays:
-        images = np.concatenate([arrays["x_train"], arrays["x_test"]])
-        target = np.concatenate([arrays["y_train"], arrays["y_test"]]).astype(np.int64)
-    pixels = torch.from_numpy(images).permute(0, 3, 1, 2)  # channels last in memory
-    return Pool(pixels, torch.from_numpy(target), 10, test=np.arange(50_000, 60_000))
+    both = cifar10()
+    pixels = torch.cat([both.train.pixels, both.test.pixels]).contiguous(memory_format=torch.channels_last)
+    labels = torch.cat([both.train.labels, both.test.labels])
+    return Pool(pixels, labels, 10, test=np.arange(50_000, 60_000))
 
 
 @cache
 def reviews(about: str) -> Pool:
     """Clothing reviews as MiniLM embeddings; `about` is "not recommended", "rating" or "garment"."""
-    with np.load(cache_folder() / "reviews.npz") as arrays:
-        found = {name: arrays[name] for name in arrays.files}
+    found = _embedded("reviews")
     counts = np.bincount(found["garment"], minlength=len(found["garments"]))
     kept = np.flatnonzero(counts[found["garment"]] >= RARE)
     garment = np.unique(found["garment"][kept], return_inverse=True)[1]
@@ -79,10 +72,10 @@ def reviews(about: str) -> Pool:
 @cache
 def clinc(*, out_of_scope: bool) -> Pool:
     """CLINC150 as MiniLM embeddings, with sentences out of scope as class 150 or without; test sentences come last."""
-    with np.load(cache_folder() / "clinc.npz") as arrays:
-        inputs = np.concatenate([arrays[f"x_{part}"] for part in ("train", "val", "test")])
-        target = np.concatenate([arrays[f"y_{part}"] for part in ("train", "val", "test")]).astype(np.int64)
-        official = np.arange(len(target)) >= len(target) - len(arrays["y_test"])
+    found, parts = _embedded("clinc"), ("train", "val", "test")
+    inputs = np.concatenate([found[f"x_{part}"] for part in parts])
+    target = np.concatenate([found[f"y_{part}"] for part in parts]).astype(np.int64)
+    official = np.arange(len(target)) >= len(target) - len(found["y_test"])
     kept = np.flatnonzero((target < 150) | out_of_scope)
     scaled = torch.from_numpy(inputs[kept].astype(np.float32)) * _EMBEDDING_SCALE
     classes = 151 if out_of_scope else 150
@@ -91,6 +84,15 @@ def clinc(*, out_of_scope: bool) -> Pool:
 
 # Unit vectors of 384 numbers have entries near .05; a network starts better from entries near 1.
 _EMBEDDING_SCALE = 20.0
+
+
+def _embedded(name: str) -> dict[str, np.ndarray]:
+    """What `metricopt embed` keeps of a source of text."""
+    path = cache_folder() / f"{name}.npz"
+    if not path.exists():
+        raise DataError(f"{path} is missing; expected embeddings of {name}: make them by `metricopt embed`")
+    with np.load(path) as arrays:
+        return {each: arrays[each] for each in arrays.files}
 
 
 def _from_table(table: Table) -> Pool:

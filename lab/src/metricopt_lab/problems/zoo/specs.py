@@ -1,4 +1,4 @@
-"""The problems of the stick by name, and which half each belongs to.
+"""The problems of the quality benchmark by name, and which half each belongs to.
 
 Decided before anything was measured: problems marked "development" may be looked at as often as one likes; those marked
 "final" are built to see that they build, and measured once, at the end, with seeds that development never used.
@@ -14,11 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from metricopt.core.registry import Registry
 from metricopt.metrics import METRICS, Metric, aucpr_macro, precision_at_recall
-from metricopt_lab.crossfit import metrics, sources
-from metricopt_lab.crossfit.building import Variant, built
-from metricopt_lab.crossfit.problem import Half, Kind, Problem
-from metricopt_lab.crossfit.sources import Pool
+from metricopt_lab.problems.zoo import metrics, sources
+from metricopt_lab.problems.zoo.building import Variant, built
+from metricopt_lab.problems.zoo.problem import Half, Kind, UserProblem
+from metricopt_lab.problems.zoo.sources import Pool
 
 DEVELOPMENT_SEEDS = range(5)
 FINAL_SEEDS = range(100, 105)
@@ -48,12 +49,31 @@ class Spec:
     metric: Callable[[], Metric]
     variant: Variant
 
-    def build(self, seed: int) -> Problem:
+    @property
+    def about(self) -> str:
+        """One line about it.
+
+        Example:
+            >>> PROBLEMS["covtype_shift_mcr_hidden"].about
+            '(development, mismatch) mcr, 4,000 validation rows from elsewhere, labels hidden'
+        """
+        variant = self.variant
+        facts = {
+            f"{variant.noisy:.0%} of the training labels random": variant.noisy,
+            f"{variant.flipped:.0%} of the positive training labels negative": variant.flipped,
+        }
+        moved = " from elsewhere" if variant.shift or variant.pixel_noise else ""
+        rows = f"{variant.sizes[1]:,} validation rows{moved}"
+        labels = "labels visible" if self.labels_visible else "labels hidden"
+        told = [self.metric().name, rows, *(text for text, share in facts.items() if share), labels]
+        return f"({self.half}, {self.kind}) {', '.join(told)}"
+
+    def build(self, seed: int) -> UserProblem:
         """The problem of that seed."""
         return built(self.name, self.pool, self.metric(), self.variant, labels_visible=self.labels_visible, seed=seed)
 
 
-PROBLEMS: dict[str, Spec] = {}
+PROBLEMS: Registry[Spec] = Registry("problem")
 """All problems by name."""
 
 
@@ -62,7 +82,7 @@ def _add(
     *, hidden: bool = False,
 ) -> None:  # fmt: skip
     factory = METRICS[metric] if isinstance(metric, str) else metric
-    PROBLEMS[name] = Spec(name, half, kind, name.split("_")[0], not hidden, pool, factory, variant)
+    PROBLEMS.add(name)(Spec(name, half, kind, name.split("_")[0], not hidden, pool, factory, variant))
 
 
 def of_half(half: Half, *, labels_visible: bool) -> list[Spec]:
@@ -72,7 +92,7 @@ def of_half(half: Half, *, labels_visible: bool) -> list[Spec]:
         >>> len(of_half("development", labels_visible=True))
         14
     """
-    return [spec for spec in PROBLEMS.values() if spec.half == half and spec.labels_visible == labels_visible]
+    return [spec for _, spec in PROBLEMS.items() if spec.half == half and spec.labels_visible == labels_visible]
 
 
 _adult = partial(Variant, (22_000, 4_000, 22_842))

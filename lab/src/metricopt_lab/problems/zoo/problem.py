@@ -1,4 +1,4 @@
-"""A problem of the stick: a pre-trained network, a loss, a metric, and data in three parts."""
+"""A problem as a user has it: a pre-trained network, a loss, a metric, and data in three parts."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -18,7 +18,7 @@ _ROWS_AT_ONCE = 4096
 
 # Field by field it would compare tensors, whose truth is ambiguous.
 @dataclass(frozen=True, eq=False)
-class Problem:
+class UserProblem:
     """What a user hands in, and test rows that nothing but the final judgement sees.
 
     Attributes:
@@ -31,6 +31,14 @@ class Problem:
         test: What results are reported on.
         labels_visible: Whether the labels of `val` may be used for more than the metric.
         seed: Of split, noise and training.
+
+    Example:
+        >>> from metricopt.losses import cross_entropy
+        >>> from metricopt.metrics import mcr
+        >>> data, net = Examples(torch.tensor([[1.0], [-1.0]]), torch.tensor([1, 1])), nn.Flatten(0)
+        >>> problem = UserProblem("toy", net, cross_entropy, mcr(), data, data, data, labels_visible=True, seed=0)
+        >>> problem.test_cost(net), problem.test_cost(net, torch.tensor(2.0))
+        (0.5, 0.0)
     """
 
     name: str
@@ -46,8 +54,11 @@ class Problem:
     def test_cost(self, net: nn.Module, bias: Tensor | None = None) -> float:
         """Cost of a network on the test rows, with a bias (outputs,) added to its outputs."""
         outputs = outputs_of_rows(net, self.test.inputs)
-        shifted = outputs if bias is None else outputs + bias
-        return float(self.metric.cost(self.metric.value(shifted, self.test.targets, self.test.groups)))
+        return self.cost_of_test_outputs(outputs if bias is None else outputs + bias)
+
+    def cost_of_test_outputs(self, outputs: Tensor) -> float:
+        """Cost of outputs for the test rows, (n,) or (n, outputs)."""
+        return float(self.metric.cost(self.metric.value(outputs, self.test.targets, self.test.groups)))
 
 
 def outputs_of_rows(net: nn.Module, inputs: Tensor) -> Tensor:

@@ -11,10 +11,11 @@ from metricopt.core.seeding import stream
 from metricopt.data.dataset import Examples
 from metricopt.losses import cross_entropy
 from metricopt.metrics import Metric
-from metricopt_lab.crossfit.networks import untrained
-from metricopt_lab.crossfit.problem import Problem
-from metricopt_lab.crossfit.sources import Pool, cache_folder
+from metricopt_lab.data.download import cache_folder
 from metricopt_lab.problems.pretrain import pretrain
+from metricopt_lab.problems.zoo.networks import untrained
+from metricopt_lab.problems.zoo.problem import UserProblem
+from metricopt_lab.problems.zoo.sources import Pool
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Variant:
 
 def built(
     name: str, pool: Callable[[], Pool], metric: Metric, variant: Variant, *, labels_visible: bool, seed: int
-) -> Problem:
+) -> UserProblem:
     """The problem of that seed; its network is trained once and kept in the cache folder."""
     rows = pool()
     parts = _parts(rows, variant, seed)
@@ -52,7 +53,7 @@ def built(
     val, test = (_examples(rows, part, variant.groups) for part in parts[1:])
     if variant.pixel_noise:
         val, test = (_with_noise(part, variant.pixel_noise, seed) for part in (val, test))
-    return Problem(name, net, cross_entropy, metric, train, val, test, labels_visible, seed)
+    return UserProblem(name, net, cross_entropy, metric, train, val, test, labels_visible, seed)
 
 
 def _parts(pool: Pool, variant: Variant, seed: int) -> tuple[Tensor, Tensor, Tensor]:

