@@ -16,7 +16,7 @@ from metricopt_lab.quality.gains import interval, normalised, seen
 from metricopt_lab.quality.tables import ordered
 from metricopt_lab.quality.targets import OURS
 
-_ORANGE, _GREY = "#d1495b", "#8d99ae"
+_ORANGE = "#e07a1f"
 _SHADES = ("#30638e", "#2a7f62", "#7b5ea7", "#b08900", "#5c6770", "#3a86c8")
 _COLOURS = {"win": "#2a7f62", "tie": "#d9d9d9", "loss": "#d1495b"}
 _SVG: dict[Any, Any] = {"svg.hashsalt": "metricopt"}
@@ -41,7 +41,8 @@ def _gain_panel(axes: Axes, records: Sequence[Record]) -> None:
     found, budgets = normalised(records), sorted({record["queries"] for record in records})
     full = max(len(each) for each in found.values())
     shown = [name for name in ordered(records) if all(len(found.get((name, q), ())) == full for q in budgets)]
-    ends = []
+    ends: list[tuple[float, str, str]] = []
+    heights = [0.0, 1.0]
     for rank, method in enumerate(shown):
         means = [interval(found[method, queries]) for queries in budgets]
         mine = method == OURS
@@ -53,6 +54,9 @@ def _gain_panel(axes: Axes, records: Sequence[Record]) -> None:
             low, high = [one.low for one in means], [one.high for one in means]
             axes.fill_between(budgets, low, high, color=colour, alpha=0.13, linewidth=0)
         ends.append((means[-1].mean, method, colour))
+        heights += [one.mean for one in means]
+    # The lines say how high the panel is; a band of few problems may leave it.
+    axes.set_ylim(min(heights) - 0.08, max(heights) + 0.08)
     _name_lines(axes, ends, budgets[-1])
     axes.axhline(0, color="#444444", linewidth=0.8)
     axes.set_xscale("log")
@@ -91,7 +95,7 @@ def plot_duels(records: Sequence[Record], path: Path) -> None:
             labels = "visible" if some is kinds[0] and len(rivals[0]) and _is_visible(some) else "hidden"
             axes.set_title(f"{queries} calls, labels {labels}", fontsize=9, loc="left")
     handles = [Patch(color=colour, label=f"{OURS} {text}") for colour, text in
-               zip(_COLOURS.values(), ("better", "the same", "worse"), strict=True)]  # fmt: skip
+               zip(_COLOURS.values(), ("better", "about the same", "worse"), strict=True)]  # fmt: skip
     figure.legend(handles=handles, loc="outside upper center", ncols=3, fontsize=9, frameon=False)
     figure.supxlabel("problems (by more than one standard error over seeds)", fontsize=9)
     _save(figure, path)
