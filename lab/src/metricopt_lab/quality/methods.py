@@ -109,7 +109,7 @@ def _weights(ground: Ground, *, queries: int, name: str) -> Judged | None:
     tuned = WEIGHT_RIVALS[name].run(ground.finetunings, calls=queries)
     if tuned is None:
         return None
-    cost = tuned.test_cost(ground.problem)
+    cost = ground.finetunings.test_cost(tuned.state, tuned.bias)
     return Judged(cost, cost, tuned.calls, tuned.took, details=tuned.details)
 
 

@@ -62,7 +62,7 @@ def test_where_the_inputs_have_moved_finetuning_gains_what_biases_cannot(name, s
     found = WEIGHT_RIVALS[name].run(shared, calls=100)
     biased = WEIGHT_RIVALS["bias"].run(shared, calls=100)
     assert found is not None and biased is not None
-    assert found.test_cost(problem) < biased.test_cost(problem) - 0.02 < problem.test_cost(problem.net)
+    assert shared.test_cost(found.state, found.bias) < shared.test_cost(biased.state, biased.bias) - 0.02
 
 
 def test_the_time_of_shared_finetunings_is_told_by_each_that_chooses_among_them(shared):
@@ -77,7 +77,7 @@ def test_the_ranking_loss_is_for_metrics_about_scores_alone(shared, ranked):
     assert shared.ranking is None and WEIGHT_RIVALS["ranking_bias"].run(shared, calls=40) is None
     found = WEIGHT_RIVALS["ranking_bias"].run(ranked, calls=40)
     assert found is not None
-    assert found.test_cost(ranked.problem) < ranked.problem.test_cost(ranked.problem.net)
+    assert ranked.test_cost(found.state, found.bias) < ranked.problem.test_cost(ranked.problem.net)
     assert ranking_loss(ranked.problem.metric) is not None
 
 

@@ -16,7 +16,7 @@ from metricopt_lab.problems.zoo.problem import UserProblem
 from metricopt_lab.rivals.weights.batches import Batches, joined, steps_an_epoch
 from metricopt_lab.rivals.weights.head import Head, features_of
 from metricopt_lab.rivals.weights.ranking import ranking_loss
-from metricopt_lab.rivals.weights.state import State, state_of
+from metricopt_lab.rivals.weights.state import State, digest, outputs_of, state_of
 from metricopt_lab.rivals.weights.training import Stopped, Stopping, finetuned
 from metricopt_lab.rivals.weights.variants import RANKING, USUAL, Variant
 
@@ -77,6 +77,7 @@ class Finetunings:
         self.problem = problem
         self.epochs = epochs or default_epochs(problem.net)
         self._refitted: dict[tuple[Variant, int], tuple[State, Clock]] = {}
+        self._test_outputs: dict[str, Tensor] = {}
         self._learnt, self._held_out = left_out(problem.val, seed=problem.seed)
 
     @cached_property
@@ -107,6 +108,14 @@ class Finetunings:
             found = self._trained([variant], every, self.problem.loss, Stopping(epoch=epoch))
             self._refitted[variant, epoch] = found[variant].state, began.taken
         return self._refitted[variant, epoch]
+
+    def test_cost(self, state: State, bias: Tensor) -> float:
+        """Cost of a network with a bias on the test rows; outputs are kept, for other budgets choose the same."""
+        key = digest(state)
+        if key not in self._test_outputs:
+            problem = self.problem
+            self._test_outputs[key] = outputs_of(problem.net, [state], problem.test.inputs)[0]
+        return self.problem.cost_of_test_outputs(self._test_outputs[key] + bias)
 
     def _bank(self, variants: Sequence[Variant], loss: Loss) -> Bank:
         began, found = Clock(), dict[Variant, Stopped]()

@@ -8,9 +8,8 @@ from typing import Protocol
 from torch import Tensor
 
 from metricopt.core.registry import Registry
-from metricopt_lab.problems.zoo.problem import UserProblem
 from metricopt_lab.rivals.weights.finetunings import Clock, Finetunings
-from metricopt_lab.rivals.weights.state import State, outputs_of
+from metricopt_lab.rivals.weights.state import State
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,10 +29,6 @@ class Tuned:
     calls: int
     took: Clock
     details: dict[str, float | str] = field(default_factory=dict)
-
-    def test_cost(self, problem: UserProblem) -> float:
-        """Cost on the test rows."""
-        return problem.cost_of_test_outputs(outputs_of(problem.net, [self.state], problem.test.inputs)[0] + self.bias)
 
 
 class WeightRival(Protocol):

@@ -1,5 +1,6 @@
 """Weights and buffers of a network as a dictionary: copied, mixed, and put to use."""
 
+import hashlib
 from collections.abc import Sequence
 from copy import deepcopy
 
@@ -22,6 +23,20 @@ def state_of(net: nn.Module) -> State:
     """
     whole = {**dict(net.named_parameters()), **dict(net.named_buffers())}
     return {name: tensor.detach().clone() for name, tensor in whole.items()}
+
+
+def digest(state: State) -> str:
+    """A hash of all of it.
+
+    Example:
+        >>> digest({"w": torch.zeros(1)}) == digest({"w": torch.ones(1)})
+        False
+    """
+    found = hashlib.sha256()
+    for name, tensor in state.items():
+        found.update(name.encode())
+        found.update(tensor.contiguous().numpy().tobytes())
+    return found.hexdigest()
 
 
 def between(original: State, tuned: State, share: float) -> State:
