@@ -58,7 +58,6 @@ def test_the_original_network_is_as_it_was_and_the_same_run_gives_the_same(name,
 
 @pytest.mark.parametrize("name", ["finetune_bias", "finetune_refit_bias", "wise_ft", "greedy_soup"])
 def test_where_the_inputs_have_moved_finetuning_gains_what_biases_cannot(name, shared):
-    problem = shared.problem
     found = WEIGHT_RIVALS[name].run(shared, calls=100)
     biased = WEIGHT_RIVALS["bias"].run(shared, calls=100)
     assert found is not None and biased is not None
