@@ -18,7 +18,7 @@ def record(problem=P, method="metricopt", seed=0, queries=150, gain=0.1, propose
         "key": f"{problem}{seed}{method}{queries}", "problem": problem, "method": method, "seed": seed,
         "queries": queries, "metric": "mcr", "offered": True, "cost_before": 0.5, "cost_returned": 0.5 - gain,
         "cost_proposed": 0.5 - (gain if proposed is None else proposed), "seconds": 4.0, "cpu_seconds": 4.0,
-        "calls": queries, "details": {"accepted": proposed is None, "level": 0.95}, **more,
+        "calls": queries, "details": {"accepted": proposed is None, "wanted_confidence": 0.9}, **more,
     }  # fmt: skip
 
 

@@ -94,5 +94,11 @@ class Quality(Experiment[QualityCell, Ground]):
 
     def draw(self, records: Sequence[Record], folder: Path) -> None:
         """Gains over budgets, and duels."""
-        plot_gains(records, folder / f"{self.name}-gain.svg")
-        plot_duels(records, folder / f"{self.name}-duels.svg")
+        gains, duels = self.pictures
+        plot_gains(records, folder / gains)
+        plot_duels(records, folder / duels)
+
+    @property
+    def pictures(self) -> tuple[str, ...]:
+        """Gains over budgets, and duels."""
+        return f"{self.name}-gain.svg", f"{self.name}-duels.svg"

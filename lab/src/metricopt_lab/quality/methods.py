@@ -9,7 +9,9 @@ from typing import Any, Literal
 import torch
 
 from metricopt import optimize
+from metricopt.crossfit.settings import CROSSFIT_VERSION
 from metricopt.data.dataset import Examples
+from metricopt.search import RECIPE_VERSION
 from metricopt_lab.cells import chosen
 from metricopt_lab.cells.versions import version_of
 from metricopt_lab.quality.ground import Ground
@@ -26,7 +28,13 @@ OURS: dict[str, dict[str, Any]] = {
     "metricopt_quick": {"effort": "quick"},
     "metricopt_adapter": {"tune": "adapter"},
 }
-"""What each of ours adds to a user's call of `optimize`; those with arguments that it does not have are left out."""
+"""What each of ours adds to a user's call of `optimize`."""
+
+OUR_VERSION = 100 * CROSSFIT_VERSION + RECIPE_VERSION
+"""Of both ways that `optimize` may take: a change of either makes records stale."""
+
+CONFIDENCE: float = inspect.signature(optimize).parameters["confidence"].default
+"""How sure `optimize` wants to be, unless it is told otherwise."""
 
 LABEL_FREE = ("post_shift", "cma_es", "snes", "spsa", "random_search", "post_shift_then_cma")
 """Rivals that move the same phi as `optimize` does where labels are hidden."""
@@ -94,10 +102,9 @@ def _ours(ground: Ground, *, queries: int, more: Mapping[str, Any]) -> Judged:
     phi = torch.stack([result.model.phi.detach().cpu(), result.proposal.cpu()])
     returned, proposed = ground.test_costs(result.model, phi)
     said = result.to_dict()
-    told = ("before", "proposed", "interval", "level", "confidence", "queries")
-    verdict = str(said.get("verdict", "better" if result.accepted else "not sure"))
-    details = {"accepted": result.accepted, **{name: said[name] for name in told}}
-    return Judged(returned, proposed, result.ledger.calls, took, verdict, details)
+    told = ("accepted", "before", "proposed", "interval", "level", "confidence", "queries")
+    details = {"wanted_confidence": CONFIDENCE, **{name: said[name] for name in told}}
+    return Judged(returned, proposed, result.ledger.calls, took, result.verdict, details)
 
 
 def _given(data: Examples) -> tuple[torch.Tensor, ...]:
@@ -122,10 +129,9 @@ def _phi(ground: Ground, *, queries: int, name: str) -> Judged:
 
 
 def _all_methods() -> Sequence[Method]:
-    known = inspect.signature(optimize).parameters
     return [
-        *(Method(name, "either" if name == "metricopt" else "labels", version_of(name), partial(_ours, more=more))
-          for name, more in OURS.items() if set(more) <= set(known)),
+        *(Method(name, "either" if name == "metricopt" else "labels", OUR_VERSION, partial(_ours, more=more))
+          for name, more in OURS.items()),
         *(Method(name, "labels", rival.version, partial(_weights, name=name)) for name, rival in WEIGHT_RIVALS.items()),
         *(Method(name, "no labels", version_of(name), partial(_phi, name=name)) for name in LABEL_FREE),
     ]  # fmt: skip

@@ -94,7 +94,7 @@ def acceptance(records: Sequence[Record]) -> list[Target]:
     said = verdicts(offered, OURS, among=offered)
     if said is None:
         return []
-    level = max(record["details"]["level"] for record in offered if record["method"] == OURS)
+    level = max(record["details"]["wanted_confidence"] for record in offered if record["method"] == OURS)
     rate = said.worse / max(said.accepted, 1)
     return [
         Target(f"accepted and worse on test rows at most at the stated rate ({1 - level:.0%})", rate <= 1 - level,
