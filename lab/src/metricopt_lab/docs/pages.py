@@ -109,6 +109,6 @@ def _page(
     for experiment, records in parts:
         text = rendered(experiment, records).replace("\n#", "\n##").replace("# ", "## ", 1)
         heading, _, rest = text.partition("\n")
-        drawn = "".join(f"\n![{name}](images/{name})\n" for name in experiment.pictures) if pictures else ""
+        drawn = "".join(f"\n![{Path(name).stem}](images/{name})\n" for name in experiment.pictures) if pictures else ""
         page += f"\n{heading}\n{drawn}{rest}"
     return page

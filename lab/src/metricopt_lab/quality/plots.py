@@ -19,7 +19,7 @@ from metricopt_lab.quality.targets import OURS
 _ORANGE = "#e07a1f"
 _SHADES = ("#30638e", "#2a7f62", "#7b5ea7", "#b08900", "#5c6770", "#3a86c8")
 _COLOURS = {"win": "#2a7f62", "tie": "#d9d9d9", "loss": "#d1495b"}
-_SVG: dict[Any, Any] = {"svg.hashsalt": "metricopt"}
+_SVG: dict[Any, Any] = {"svg.hashsalt": "metricopt", "svg.fonttype": "none"}
 
 
 def plot_gains(records: Sequence[Record], path: Path) -> None:
