@@ -11,6 +11,8 @@ from metricopt_lab.rivals.weights import WEIGHT_RIVALS, Finetunings
 from metricopt_lab.rivals.weights.finetunings import left_out
 from metricopt_lab.rivals.weights.ranking import ranking_loss
 from metricopt_lab.rivals.weights.state import outputs_of
+from metricopt_lab.rivals.weights.training import Stopping
+from metricopt_lab.rivals.weights.variants import USUAL
 
 EPOCHS = 8
 
@@ -92,6 +94,14 @@ def test_a_finetuning_is_stopped_where_the_rows_left_out_had_the_lowest_loss(sha
         outputs = outputs_of(problem.net, [one.state], rows.inputs)[0]
         assert float(problem.loss(outputs, rows.targets)) == pytest.approx(one.loss, rel=1e-4)
         assert 1 <= one.epoch <= EPOCHS
+
+
+def test_of_two_rates_each_variant_takes_the_one_with_the_lower_loss(shared):
+    stopping = Stopping(shared.held_out)
+    losses = {one.loss for one in shared._trained(USUAL[-4:], shared._learnt, shared.problem.loss, stopping).values()}
+    last = [one.loss for one in shared.usual.found[-2:]]
+    assert min(last) == min(losses) and max(last) < max(losses)
+    assert len(shared.usual.variants) == len(USUAL) / 2 == len({replace(v, rate=0.0) for v in shared.usual.variants})
 
 
 def test_rows_left_out_are_three_in_ten_of_every_class_and_nothing_learns_from_them(shared):

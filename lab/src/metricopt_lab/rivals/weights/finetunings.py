@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import final
 
@@ -46,7 +46,7 @@ class Clock:
 
 @dataclass(frozen=True, eq=False)
 class Bank:
-    """Finetuned networks, each stopped where the loss of the rows left out was lowest.
+    """Finetuned networks, each stopped where the loss of the rows left out was lowest, with the rate where it was lower.
 
     Attributes:
         variants: How each was finetuned.
@@ -123,7 +123,8 @@ class Finetunings:
         for kind in dict.fromkeys((variant.last_layer, variant.mix) for variant in variants):
             some = [variant for variant in variants if (variant.last_layer, variant.mix) == kind]
             found |= self._trained(some, self._learnt, loss, Stopping(rows=self.held_out))
-        return Bank(variants, [found[variant] for variant in variants], began.taken)
+        best = [min(same, key=lambda variant: found[variant].loss) for same in _by_rate(variants)]
+        return Bank(best, [found[variant] for variant in best], began.taken)
 
     def _trained(
         self, variants: Sequence[Variant], rows: Tensor, loss: Loss, stopping: Stopping
@@ -159,6 +160,12 @@ class Finetunings:
     @cached_property
     def _head(self) -> Head:
         return Head(self.problem.net, self.problem.val.inputs)
+
+
+def _by_rate(variants: Sequence[Variant]) -> list[list[Variant]]:
+    """Variants that differ in the rate alone, together."""
+    kinds = dict.fromkeys(replace(variant, rate=0.0) for variant in variants)
+    return [[variant for variant in variants if replace(variant, rate=0.0) == kind] for kind in kinds]
 
 
 def left_out(val: Examples, *, seed: int) -> tuple[Tensor, Tensor]:
