@@ -46,7 +46,7 @@ class Clock:
 
 @dataclass(frozen=True, eq=False)
 class Bank:
-    """Finetuned networks, each stopped where the loss of the rows left out was lowest, with the rate where it was lower.
+    """Finetuned networks, each with the rate and stopped at the epoch that had the lowest loss on the rows left out.
 
     Attributes:
         variants: How each was finetuned.
