@@ -91,6 +91,16 @@ def test_ours_is_what_a_user_s_call_gives(toys):
     assert 1 - ground.before == pytest.approx(comparison.before)
 
 
+def test_a_budget_after_another_gives_what_it_gives_alone_and_is_told_the_whole_time(toys):
+    ground, fresh = (Ground(PROBLEMS[toys[0]].build(0)) for _ in range(2))
+    first = METHODS["metricopt"].run(ground, queries=20)
+    second, alone = (METHODS["metricopt"].run(each, queries=40) for each in (ground, fresh))
+    assert first is not None and second is not None and alone is not None
+    assert (second.returned, second.proposed, second.calls) == (alone.returned, alone.proposed, alone.calls)
+    assert ground.shared_fits.spared.cpu > 0 and second.took.cpu > ground.shared_fits.spared.cpu
+    assert fresh.shared_fits.spared.cpu == 0
+
+
 def test_label_free_rivals_are_asked_about_all_of_validation_and_judged_on_test_rows(toys):
     ground = Ground(PROBLEMS[toys[1]].build(0))
     oracle = ground.oracle(40)

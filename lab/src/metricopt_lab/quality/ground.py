@@ -12,6 +12,7 @@ from metricopt.run.ledger import QueryLedger
 from metricopt.task.oracle import Oracle
 from metricopt.task.supervised import SupervisedTask
 from metricopt_lab.problems.zoo import UserProblem
+from metricopt_lab.quality.sparing import SharedFits
 from metricopt_lab.rivals.weights import Finetunings
 
 _ROWS_AT_ONCE = 4096
@@ -25,12 +26,14 @@ class Ground:
         problem: The problem.
         before: Cost of the pre-trained network on the test rows.
         finetunings: What the rivals that move the weights share.
+        shared_fits: What the budgets of `optimize` share.
     """
 
     def __init__(self, problem: UserProblem) -> None:
         self.problem = problem
         self.before = problem.test_cost(problem.net)
         self.finetunings = Finetunings(problem)
+        self.shared_fits = SharedFits()
 
     def oracle(self, queries: int) -> Oracle:
         """Who answers label-free rivals about all validation rows: phi is that of `optimize`, FiLM and biases."""
