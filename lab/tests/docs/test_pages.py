@@ -10,6 +10,7 @@ from metricopt.cli.app import app
 from metricopt.core.errors import FileFormatError
 from metricopt_lab.cells import Store, experiments, versions
 from metricopt_lab.docs import PAGES, write_pages
+from metricopt_lab.docs.pages import readme
 
 ROOT = Path(__file__).parents[3]
 RESULTS, DOCS = ROOT / "results", ROOT / "docs"
@@ -20,7 +21,7 @@ def test_a_page_of_numbers_is_what_the_committed_records_make(name):
     assert (DOCS / name).read_text(encoding="utf-8") == PAGES[name](RESULTS, DOCS)
 
 
-@pytest.mark.parametrize("name", [*experiments(), "quality", "speed"])
+@pytest.mark.parametrize("name", [*experiments(), "quality_development", "quality_final", "speed"])
 def test_committed_records_are_sorted_one_a_line(name):
     path = RESULTS / f"{name}.jsonl"
     if not path.exists():
@@ -44,7 +45,17 @@ def test_the_command_writes_every_page_and_its_pictures(tmp_path):
     assert result.exit_code == 0, result.output
     assert {path.name for path in tmp_path.glob("*.md")} == set(PAGES)
     drawn = {path.name for path in (tmp_path / "images").iterdir()}
-    assert {"table1.png", "figureS2.png", "ablation.png", "quality-gain.png", "quality-wins.png"} <= drawn
+    assert {
+        "table1.png",
+        "figureS2.png",
+        "ablation.png",
+        "quality_development-gain.svg",
+        "quality_development-duels.svg",
+    } <= drawn
+
+
+def test_the_table_of_readme_is_what_the_committed_records_make():
+    assert (ROOT / "README.md").read_text(encoding="utf-8") == readme(RESULTS, DOCS)
 
 
 def test_a_folder_without_records_is_named(tmp_path):

@@ -70,6 +70,11 @@ class Experiment(ABC, Generic[AnyCell, Ground]):
         """Plots of the records as files in a folder; none unless an experiment has some."""
 
     @property
+    def pictures(self) -> tuple[str, ...]:
+        """Names of the files that a page shows of what `draw` drew."""
+        return (f"{self.name}.png",)
+
+    @property
     def about(self) -> str:
         """One line about it."""
         return inspect.getdoc(type(self)).partition("\n")[0]  # pyright: ignore[reportOptionalMemberAccess]

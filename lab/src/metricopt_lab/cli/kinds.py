@@ -20,15 +20,17 @@ def data() -> Lines:
 def rivals() -> Lines:
     """The rivals."""
     from metricopt_lab.rivals import BASELINES
+    from metricopt_lab.rivals.weights import WEIGHT_RIVALS
 
-    return [(name, rival.about) for name, rival in BASELINES.items()]
+    weights = [(name, f"{rival.about} (moves the weights)") for name, rival in WEIGHT_RIVALS.items()]
+    return [*((name, rival.about) for name, rival in BASELINES.items()), *weights]
 
 
 def problems() -> Lines:
     """The problems of the quality benchmark."""
-    from metricopt_lab.problems import PROBLEMS
+    from metricopt_lab.problems.zoo import PROBLEMS
 
-    return [(name, f"({problem.kind}) {problem.description}") for name, problem in PROBLEMS.items()]
+    return [(name, spec.about) for name, spec in PROBLEMS.items()]
 
 
 def experiments() -> Lines:

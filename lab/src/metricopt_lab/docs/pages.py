@@ -8,12 +8,14 @@ from metricopt.core.errors import FileFormatError
 from metricopt.core.writing import write_text
 from metricopt_lab.cells import Experiment, Record, Settings, Store, experiments
 from metricopt_lab.cells.runner import rendered
+from metricopt_lab.problems.zoo import Half
 from metricopt_lab.quality import Quality
 from metricopt_lab.quality import Settings as QualitySettings
+from metricopt_lab.quality.readme import readme_part, with_part
 from metricopt_lab.speed import page as speed_page
 
-DIMENSIONS = (32, 16, 64, 256)
-"""Sizes of FiLM's part of phi in the committed records of the quality benchmark; tables show the first."""
+HALVES: tuple[Half, ...] = ("final", "development")
+"""Of the quality benchmark, in the order of its page; one that was not measured is left out."""
 
 Page = Callable[[Path, Path], str]
 """Text of a page, given the folders of the records and of the docs."""
@@ -36,8 +38,9 @@ def recipe(results: Path, docs: Path) -> str:
 
 
 def quality(results: Path, docs: Path) -> str:
-    """MetricOpt against its rivals."""
-    return _page(docs, "quality", [_recorded("quality", results)])
+    """`optimize` against its rivals, the half that was measured once above the other."""
+    names = [f"quality_{half}" for half in HALVES if (results / f"quality_{half}.jsonl").exists()]
+    return _page(docs, "quality", [_recorded(name, results) for name in names], pictures=True)
 
 
 def performance(results: Path, docs: Path) -> str:  # noqa: ARG001
@@ -49,14 +52,25 @@ PAGES: dict[str, Page] = {f"{page.__name__}.md": page for page in (reproduction,
 """What makes each page, by its file."""
 
 
+def readme(results: Path, docs: Path) -> str:
+    """README beside the folder of the docs, its table of quality made anew; of the final half once that is measured."""
+    text = (docs.parent / "README.md").read_text(encoding="utf-8")
+    for half in HALVES:
+        if (results / f"quality_{half}.jsonl").exists():
+            return with_part(text, readme_part(_recorded(f"quality_{half}", results)[1], half))
+    return text
+
+
 def write_pages(results: Path, docs: Path) -> list[Path]:
-    """Write all pages, and the pictures of their experiments to `images/`."""
+    """Write all pages, the table of README if there is one, and the pictures of the experiments to `images/`."""
     written = []
     for name, page in PAGES.items():
         write_text(docs / name, page(results, docs))
         written.append(docs / name)
+    if (docs.parent / "README.md").exists():
+        write_text(docs.parent / "README.md", readme(results, docs))
     (docs / "images").mkdir(exist_ok=True)
-    for name in (*experiments(), "quality"):
+    for name in (*experiments(), *(f"quality_{half}" for half in HALVES)):
         if (results / f"{name}.jsonl").exists():
             experiment, records = _recorded(name, results)
             experiment.draw(records, docs / "images")
@@ -73,8 +87,8 @@ def _store(name: str, results: Path) -> Store:
 def _recorded(name: str, results: Path) -> tuple[Experiment[Any, Any], list[Record]]:
     """An experiment with the settings that its records tell of, and these in its order."""
     store = _store(name, results)
-    if name == "quality":
-        experiment = Quality(QualitySettings(dims=DIMENSIONS))
+    if name.startswith("quality_"):
+        experiment = Quality(QualitySettings("final" if name == "quality_final" else "development"))
         return experiment, experiment.shown(store)
     kind = experiments()[name]
     scale = max((record["scale"] for record in store.values()), key=kind.scales.index)
@@ -95,6 +109,6 @@ def _page(
     for experiment, records in parts:
         text = rendered(experiment, records).replace("\n#", "\n##").replace("# ", "## ", 1)
         heading, _, rest = text.partition("\n")
-        picture = f"\n![{experiment.name}](images/{experiment.name}.png)\n" if pictures else ""
-        page += f"\n{heading}\n{picture}{rest}"
+        drawn = "".join(f"\n![{Path(name).stem}](images/{name})\n" for name in experiment.pictures) if pictures else ""
+        page += f"\n{heading}\n{drawn}{rest}"
     return page

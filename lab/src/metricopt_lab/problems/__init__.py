@@ -1,8 +1,7 @@
-"""Problems: data sets with pre-trained networks, and a synthetic task in closed form."""
+"""Problems: those of the paper here, those of the quality benchmark in `zoo`, and a synthetic task in closed form."""
 
 from metricopt.task.quadratic import QuadraticTask
 from metricopt_lab.problems.cifar import cifar
-from metricopt_lab.problems.mismatch import PROBLEMS, ProblemSpec
 from metricopt_lab.problems.pretrain import pretrain
 from metricopt_lab.problems.pretrain_images import pretrain_images
 from metricopt_lab.problems.pretrained import load_network, pretrained_resnet32, pretrained_small_convnet
@@ -10,9 +9,7 @@ from metricopt_lab.problems.problem import Problem
 from metricopt_lab.problems.tabular import tabular
 
 __all__ = [
-    "PROBLEMS",
     "Problem",
-    "ProblemSpec",
     "QuadraticTask",
     "cifar",
     "load_network",

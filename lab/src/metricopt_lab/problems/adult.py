@@ -1,4 +1,4 @@
-"""Problems on UCI Adult: plain, with flipped training labels, or judged by group."""
+"""Problems on UCI Adult: plain, or with flipped training labels."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from metricopt.adapters import FiLM, OutputAffine
 from metricopt.core.seeding import stream
 from metricopt.data.sampling import Sampling
 from metricopt.metrics import METRICS
-from metricopt_lab.data import DATASETS, Table
+from metricopt_lab.data import DATASETS
 from metricopt_lab.problems.from_table import Parts, problem_from_table, shuffled_parts
 from metricopt_lab.problems.problem import Problem
 
@@ -24,7 +24,6 @@ def adult(
     metric: str,
     sampling: Sampling = "plain",
     flipped: float = 0.0,
-    by_group: bool = False,
     sizes: tuple[int, int, int, int] = SIZES,
     seed: int,
     cache: Path | None = None,
@@ -38,8 +37,6 @@ def adult(
         metric: Registered name of the metric.
         sampling: How mini-batches are drawn.
         flipped: Part of the positive training labels that is turned negative.
-        by_group: Whether the metric looks at groups: sex by race, with the three rarest races as one so that each of
-            the six groups has 200 test rows or more.
         sizes: Rows of train, search, accept and test.
         seed: Of split, flips, training and adapter.
         cache: Folder of weights trained before.
@@ -54,7 +51,6 @@ def adult(
     parts = Parts(*shuffled_parts(np.arange(len(table)), sizes, seed=seed))
     targets = _flipped(table.target[parts.train], flipped, seed)
     notes = f"; {flipped:.0%} of the positive training labels turned negative" if flipped else ""
-    groups = "; groups sex x (White, Black, all other races together)" if by_group else ""
     return problem_from_table(
         table,
         parts,
@@ -63,9 +59,8 @@ def adult(
         adapter=FiLM(dim=dim) + OutputAffine(),
         sampling=sampling,
         seed=seed,
-        split_note=f"Split at random{notes}{groups}",
+        split_note=f"Split at random{notes}",
         train_targets=targets,
-        groups=_sex_by_merged_race(table) if by_group else None,
         cache=cache,
     )
 
@@ -73,8 +68,3 @@ def adult(
 def _flipped(targets: np.ndarray, part: float, seed: int) -> np.ndarray:
     hit = torch.rand(len(targets), generator=stream(seed, "flips")).numpy() < part
     return np.where(hit & (targets == 1), 0, targets)
-
-
-def _sex_by_merged_race(table: Table) -> np.ndarray:
-    white, black = (table.groups["race"] == code for code in (0, 4))
-    return 3 * table.groups["sex"] + np.where(white, 0, np.where(black, 1, 2))

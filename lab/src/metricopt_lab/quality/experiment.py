@@ -1,101 +1,104 @@
-"""The quality benchmark as an experiment: every method on every problem with every seed."""
+"""The quality benchmark as an experiment: every method on every problem of a half, with every seed and budget."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 from metricopt_lab.cells import Experiment, Record, chosen
-from metricopt_lab.cells.versions import version_of
-from metricopt_lab.problems import PROBLEMS
+from metricopt_lab.problems.zoo import PROBLEMS
 from metricopt_lab.quality.cell import QualityCell
-from metricopt_lab.quality.judge import Judge
-from metricopt_lab.quality.methods import methods_of
-from metricopt_lab.quality.plots import plot_gains, plot_wins
-from metricopt_lab.quality.rows import judged, rows_of, shared_facts
+from metricopt_lab.quality.ground import Ground
+from metricopt_lab.quality.methods import METHODS, methods_of
+from metricopt_lab.quality.plots import plot_duels, plot_gains
 from metricopt_lab.quality.settings import Settings
-from metricopt_lab.quality.summary import summary_of, usual
 from metricopt_lab.quality.tables import markdown
 
-BENCHMARK_VERSION = 1
-"""To be bumped by hand when a change of problems, metrics, adapters or of the judging changes figures."""
+BENCHMARK_VERSION = 2
+"""To be bumped by hand when a change of problems, metrics or of the judging changes figures."""
 
 
 @final
 @dataclass(frozen=True)
-class Quality(Experiment[QualityCell, Judge]):
-    """For the same number of metric queries, which method gives the better metric on test data?
+class Quality(Experiment[QualityCell, Ground]):
+    """For the same number of metric calls, which method gives the better metric on test data?
 
     Attributes:
         settings: What to run.
-        cache: Folder for pre-trained networks; None to train them every time.
 
     Example:
-        >>> [cell.key for cell in Quality(Settings(seeds=1, problems=("a9a_aucpr",), methods=("snes",))).cells()]
-        ['a9a_aucpr__snes__0']
+        >>> [cell.key for cell in Quality(Settings(seeds=1, queries=(50,), problems=("adult_aucpr",),
+        ...                                        methods=("wise_ft", "snes"))).cells()]
+        ['adult_aucpr__0__wise_ft__0050']
     """
 
     settings: Settings
-    cache: Path | None = None
 
     @property
     def name(self) -> str:
         """What its files are called."""
-        return "quality"
+        return f"quality_{self.settings.half}"
 
     def cells(self) -> list[QualityCell]:
-        """The first seed of every problem before the second of any."""
-        settings = self.settings
-        problems = chosen(settings.problems, list(PROBLEMS), "problem")
-        methods = [method.name for method in methods_of(settings)]
+        """The first seed of every problem before the second of any; methods where they can be used."""
+        settings, methods = self.settings, methods_of(self.settings)
+        known = [name for name, spec in PROBLEMS.items() if spec.half == settings.half]
+        problems = chosen(settings.problems, known, f"{settings.half} problem")
         return [
-            QualityCell(problem, method, seed, dim)
-            for dim, seed, problem in product(settings.dims, range(settings.seeds), problems)
+            QualityCell(problem, method.name, seed, queries)
+            for seed, problem in product(settings.seed_list, problems)
             for method in methods
+            if method.fits(labels_visible=PROBLEMS[problem].labels_visible)
+            for queries in settings.queries
         ]
 
-    def ground(self, first: QualityCell) -> Judge:
-        """A problem with its pre-trained network, and who judges on it."""
-        spec = PROBLEMS[first.problem]
-        problem = spec.build(seed=first.seed, cache=self.cache, dim=first.film_dim)
-        return Judge(problem, kind=spec.kind, resamples=self.settings.resamples)
+    def ground(self, first: QualityCell) -> Ground:
+        """A problem with its pre-trained network, and what rivals share there."""
+        return Ground(PROBLEMS[first.problem].build(first.seed))
 
-    def measure(self, ground: Judge, cell: QualityCell) -> Record:
-        """What the method gives at each budget."""
-        method = next(one for one in methods_of(self.settings) if one.name == cell.method)
-        budgets = judged(method, ground, budgets=self.settings.queries, seed=cell.seed)
-        return {**shared_facts(method, ground), "budgets": budgets}
+    def measure(self, ground: Ground, cell: QualityCell) -> Record:
+        """What the method gives at the budget; costs are those of the original where it has nothing to offer."""
+        found = METHODS[cell.method].run(ground, queries=cell.queries)
+        metric = ground.problem.metric
+        shared = {"metric": metric.name, "goal": metric.goal, "cost_before": ground.before}
+        if found is None:
+            return {**shared, "offered": False}
+        return {
+            **shared,
+            "offered": True,
+            "cost_returned": found.returned,
+            "cost_proposed": found.proposed,
+            "calls": found.calls,
+            "seconds": round(found.took.seconds, 3),
+            "cpu_seconds": round(found.took.cpu, 3),
+            "verdict": found.verdict,
+            "details": dict(found.details),
+        }
 
     def version_of(self, method: str) -> int:
-        """Of a rival, or of the search, whatever its recipe."""
-        return version_of(method)
+        """Of a rival, or of the search, whatever its arguments."""
+        return METHODS[method].version if method in METHODS else 0
 
     def made_by(self, cell: QualityCell) -> Record:
-        """The version of the method and the settings that figures depend on."""
-        recipe = self.settings.recipe if "@" in cell.method else {}
-        return {**super().made_by(cell), "settings": {**self._comparable(), **({"recipe": recipe} if recipe else {})}}
+        """The version of the method and of the benchmark."""
+        return {**super().made_by(cell), "benchmark": BENCHMARK_VERSION}
 
     def shown(self, records: Mapping[str, Record]) -> list[Record]:
-        """All with the same budgets and resamples, of earlier variants too; the first size of phi first."""
-        dims, wanted = self.settings.dims, self._comparable()
-        found = [
-            record
-            for _, record in sorted(records.items())
-            if record["film_dim"] in dims and all(record["settings"][name] == wanted[name] for name in wanted)
-        ]
-        return sorted(found, key=lambda record: dims.index(record["film_dim"]))
+        """All of the present benchmark, whatever was asked for now."""
+        return [record for _, record in sorted(records.items()) if record["benchmark"] == BENCHMARK_VERSION]
 
     def text(self, records: Sequence[Record]) -> str:
-        """Targets met and missed, ranks, duels, acceptance, figures by problem, time."""
-        return markdown(rows_of(usual(records)), summary_of(records))
+        """Targets, gains, duels, what acceptance costs, time, and every problem."""
+        return markdown(records, self.settings.half)
 
     def draw(self, records: Sequence[Record], folder: Path) -> None:
-        """Gains over queries, and wins against each rival."""
-        rows = rows_of(usual(records))
-        plot_gains(rows, folder / "quality-gain.png")
-        plot_wins(rows, folder / "quality-wins.png")
+        """Gains over budgets, and duels."""
+        gains, duels = self.pictures
+        plot_gains(records, folder / gains)
+        plot_duels(records, folder / duels)
 
-    def _comparable(self) -> dict[str, Any]:
-        settings = self.settings
-        return {"benchmark": BENCHMARK_VERSION, "queries": list(settings.queries), "resamples": settings.resamples}
+    @property
+    def pictures(self) -> tuple[str, ...]:
+        """Gains over budgets, and duels."""
+        return f"{self.name}-gain.svg", f"{self.name}-duels.svg"

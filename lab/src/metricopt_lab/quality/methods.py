@@ -1,95 +1,142 @@
-"""Every method of the benchmark in one form: the registered rivals, and MetricOpt in its presets and variants."""
+"""Every method of the benchmark in one form: `optimize` as a user calls it, and its rivals."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import cast
+from typing import Any, Literal
 
-from metricopt.api.optimize import Preset, propose
-from metricopt.core.records import Outcome
-from metricopt.search import Recipe
-from metricopt.task.oracle import Oracle
+import torch
+
+from metricopt import optimize
+from metricopt.crossfit.settings import CROSSFIT_VERSION
+from metricopt.data.dataset import Examples
+from metricopt.search import RECIPE_VERSION
 from metricopt_lab.cells import chosen
-from metricopt_lab.quality.settings import Settings, recipe_with
-from metricopt_lab.rivals import BASELINES, Baseline
+from metricopt_lab.cells.versions import version_of
+from metricopt_lab.quality.ground import Ground
+from metricopt_lab.quality.settings import Settings
+from metricopt_lab.rivals import BASELINES
+from metricopt_lab.rivals.weights import WEIGHT_RIVALS
+from metricopt_lab.rivals.weights.finetunings import Clock
 
-# These plan ahead with the budget they are given (a decaying rate, a split, a number of steps), so what they would have
-# returned with fewer queries is not what they return when they are granted fewer.
-PLANNERS = frozenset({"loss_dense", "spsa", "post_shift_then_cma", "metricopt_paper"})
+Sees = Literal["labels", "no labels", "either"]
+"""Where a method is measured: on problems with visible labels, with hidden ones, or on both."""
 
-DEFAULT, WITH_LABELS, PAPER = "metricopt", "metricopt_labels", "metricopt_paper"
+OURS: dict[str, dict[str, Any]] = {
+    "metricopt": {},
+    "metricopt_quick": {"effort": "quick"},
+    "metricopt_adapter": {"tune": "adapter"},
+}
+"""What each of ours adds to a user's call of `optimize`."""
+
+OUR_VERSION = 100 * CROSSFIT_VERSION + RECIPE_VERSION
+"""Of both ways that `optimize` may take: a change of either makes records stale."""
+
+CONFIDENCE: float = inspect.signature(optimize).parameters["confidence"].default
+"""How sure `optimize` wants to be, unless it is told otherwise."""
+
+LABEL_FREE = ("post_shift", "cma_es", "snes", "spsa", "random_search", "post_shift_then_cma")
+"""Rivals that move the same phi as `optimize` does where labels are hidden."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a method gave at a budget; costs are on test rows, lower is better.
+
+    Attributes:
+        returned: Cost of what its user gets.
+        proposed: Cost of what it found, whether it was accepted or not.
+        calls: Every call of the metric.
+        took: Its time.
+        verdict: What it says itself of what it found; rivals say nothing.
+        details: Anything worth knowing.
+    """
+
+    returned: float
+    proposed: float
+    calls: int
+    took: Clock
+    verdict: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Method:
-    """A way to spend metric queries.
+    """A way to spend calls of the metric.
 
     Attributes:
         name: What it is called in tables.
-        needs_labels: Whether it also learns from the labels of the metric's data.
-        guarded: Whether its user gets the original model back when the acceptance test fails.
-        anytime: Whether a run at the largest budget also tells what smaller ones would have given.
-        search: `search(oracle, queries=..., seed=...)` giving an outcome and the value function's rank correlation.
+        sees: On which problems it is measured.
+        version: By which a record says how old it is.
+        run: `run(ground, queries=...)`; None where it has nothing to offer.
     """
 
     name: str
-    needs_labels: bool
-    guarded: bool
-    anytime: bool
-    search: Callable[..., tuple[Outcome, float | None]]
+    sees: Sees
+    version: int
+    run: Callable[..., Judged | None]
 
-
-def method_names(settings: Settings) -> list[str]:
-    """Names of all methods, the variant of the settings among them.
-
-    Example:
-        >>> [name for name in method_names(Settings(tag="flat", recipe={"whiten": False})) if "metricopt" in name]
-        ['metricopt_paper', 'metricopt', 'metricopt_labels', 'metricopt@flat', 'metricopt_labels@flat']
-    """
-    variants = [f"{name}@{settings.tag}" for name in (DEFAULT, WITH_LABELS)] if settings.tag else []
-    return [*BASELINES, PAPER, DEFAULT, WITH_LABELS, *variants]
+    def fits(self, *, labels_visible: bool) -> bool:
+        """Whether it is measured on such a problem."""
+        return self.sees == "either" or (self.sees == "labels") == labels_visible
 
 
 def methods_of(settings: Settings) -> list[Method]:
     """The methods that the settings ask for.
 
     Example:
-        >>> [method.name for method in methods_of(Settings(methods=("metricopt", "cma_es")))]
-        ['cma_es', 'metricopt']
+        >>> [method.name for method in methods_of(Settings(methods=("wise_ft", "metricopt")))]
+        ['metricopt', 'wise_ft']
     """
-    names = chosen(settings.methods, method_names(settings), "method")
-    return [_rival(BASELINES[name]) if name in BASELINES else _ours(name, settings) for name in names]
+    return [METHODS[name] for name in chosen(settings.methods, list(METHODS), "method")]
 
 
-def _rival(rival: Baseline) -> Method:
-    return Method(
-        rival.name,
-        needs_labels=rival.needs_labels,
-        guarded=False,
-        anytime=rival.name not in PLANNERS,
-        search=partial(_search_rival, rival),
-    )
+def _ours(ground: Ground, *, queries: int, more: Mapping[str, Any]) -> Judged:
+    problem, began = ground.problem, Clock()
+    with ground.shared_fits.within():
+        result = optimize(
+            problem.net, metric=problem.metric, train=_given(problem.train), val=_given(problem.val),
+            loss=problem.loss, queries=queries, seed=problem.seed, learn_from_val=problem.labels_visible, **more,
+        )  # fmt: skip
+    took = began.taken + ground.shared_fits.spared
+    phi = torch.stack([result.model.phi.detach().cpu(), result.proposal.cpu()])
+    returned, proposed = ground.test_costs(result.model, phi)
+    said = result.to_dict()
+    told = ("accepted", "before", "proposed", "interval", "level", "confidence", "queries")
+    details = {"wanted_confidence": CONFIDENCE, **{name: said[name] for name in told}}
+    return Judged(returned, proposed, result.ledger.calls, took, result.verdict, details)
 
 
-def _search_rival(rival: Baseline, oracle: Oracle, *, queries: int, seed: int) -> tuple[Outcome, float | None]:
-    return rival.run(oracle, queries=queries, seed=seed), None
+def _given(data: Examples) -> tuple[torch.Tensor, ...]:
+    """Rows as a user hands them in."""
+    return (data.inputs, data.targets) if data.groups is None else (data.inputs, data.targets, data.groups)
 
 
-def _ours(name: str, settings: Settings) -> Method:
-    base, _, tag = name.partition("@")
-    preset = cast(Preset, "paper" if base == PAPER else "default")
-    recipe = recipe_with(settings.recipe if tag else {})
-    return Method(
-        name,
-        needs_labels=base == WITH_LABELS,
-        # The paper has no acceptance test.
-        guarded=base != PAPER,
-        anytime=base not in PLANNERS,
-        search=partial(_search_ours, preset, recipe),
-    )
+def _weights(ground: Ground, *, queries: int, name: str) -> Judged | None:
+    tuned = WEIGHT_RIVALS[name].run(ground.finetunings, calls=queries)
+    if tuned is None:
+        return None
+    cost = ground.finetunings.test_cost(tuned.state, tuned.bias)
+    return Judged(cost, cost, tuned.calls, tuned.took, details=tuned.details)
 
 
-def _search_ours(
-    preset: Preset, recipe: Recipe, oracle: Oracle, *, queries: int, seed: int
-) -> tuple[Outcome, float | None]:
-    return propose(oracle, queries=queries, preset=preset, recipe=recipe, seed=seed)
+def _phi(ground: Ground, *, queries: int, name: str) -> Judged:
+    oracle, began = ground.oracle(queries), Clock()
+    outcome = BASELINES[name].run(oracle, queries=queries, seed=ground.problem.seed)
+    took = began.taken
+    cost = ground.test_costs(ground.model, outcome.phi[None])[0]
+    return Judged(cost, cost, oracle.ledger.used, took)
+
+
+def _all_methods() -> Sequence[Method]:
+    return [
+        *(Method(name, "either" if name == "metricopt" else "labels", OUR_VERSION, partial(_ours, more=more))
+          for name, more in OURS.items()),
+        *(Method(name, "labels", rival.version, partial(_weights, name=name)) for name, rival in WEIGHT_RIVALS.items()),
+        *(Method(name, "no labels", version_of(name), partial(_phi, name=name)) for name in LABEL_FREE),
+    ]  # fmt: skip
+
+
+METHODS: dict[str, Method] = {method.name: method for method in _all_methods()}
+"""All methods by name, ours first."""

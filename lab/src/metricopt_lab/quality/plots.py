@@ -1,153 +1,128 @@
-"""Plots of the benchmark: gains by problem and budget, and wins against each rival."""
+"""Two pictures: how much of the possible gain each method gets for its calls, and against whom we win."""
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from math import ceil, isnan
 from pathlib import Path
+from typing import Any
 
+import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from metricopt_lab.quality.analysis import ORIGINAL, Standing, duels, standings
-from metricopt_lab.quality.methods import DEFAULT, PAPER, WITH_LABELS
-from metricopt_lab.quality.rows import Row
+from metricopt_lab.cells import Record
+from metricopt_lab.quality.duels import differences, word
+from metricopt_lab.quality.gains import interval, normalised, seen
+from metricopt_lab.quality.tables import ordered
+from metricopt_lab.quality.targets import OURS
 
-_COLUMNS = 5
-_KINDS = {"threshold": "threshold helps", "ranking": "threshold powerless", "mismatch": "mismatch"}
-_COLOURS = {"win": "#2a7f62", "tie": "#d9d9d9", "loss": "#c8553d"}
-
-
-@dataclass(frozen=True)
-class Look:
-    """Colour, line and width of a method."""
-
-    colour: str
-    line: str = "-"
-    width: float = 1.4
+_ORANGE = "#e07a1f"
+_SHADES = ("#30638e", "#2a7f62", "#7b5ea7", "#b08900", "#5c6770", "#3a86c8")
+_COLOURS = {"win": "#2a7f62", "tie": "#d9d9d9", "loss": "#d1495b"}
+_SVG: dict[Any, Any] = {"svg.hashsalt": "metricopt", "svg.fonttype": "none"}
 
 
-_LOOKS = {
-    DEFAULT: Look("#c1121f", width=2.6),
-    WITH_LABELS: Look("#c1121f", "--", 2.2),
-    PAPER: Look("#e09f3e"),
-    "post_shift": Look("#3a86c8"),
-    "cma_es": Look("#2a7f62"),
-    "post_shift_then_cma": Look("#7b5ea7"),
-    "snes": Look("#9a9a9a"),
-    "label_finetune": Look("#555555", ":"),
-    "label_finetune_then_cma": Look("#2a7f62", "--"),
-}
+def plot_gains(records: Sequence[Record], path: Path) -> None:
+    """Mean normalised gain against calls of the metric, labels visible on the left and hidden on the right."""
+    kinds = [(title, some) for title, some in
+             (("labels visible: rivals finetune the weights", seen(records, labels_visible=True)),
+              ("labels hidden: only the metric tells", seen(records, labels_visible=False))) if some]  # fmt: skip
+    figure = Figure(figsize=(5.6 * len(kinds), 4.2), layout="constrained")
+    for place, (title, some) in enumerate(kinds):
+        axes = figure.add_subplot(1, len(kinds), place + 1)
+        _gain_panel(axes, some)
+        axes.set_title(title, fontsize=10, loc="left")
+    figure.supxlabel("calls of the metric", fontsize=9)
+    figure.supylabel("share of the best gain that\nany method reached", fontsize=9)
+    _save(figure, path)
 
 
-def plot_gains(rows: Sequence[Row], path: Path) -> None:
-    """One panel a problem: gain over the pre-trained model against queries, with bands of one standard error."""
-    some = standings(rows)
-    kinds = list(_KINDS)
-    problems = sorted({(kinds.index(one.kind), one.problem) for one in some})
-    columns = min(_COLUMNS, len(problems))
-    lines = ceil(len(problems) / columns)
-    figure = Figure(figsize=(2.75 * columns + 0.4, 2.35 * lines + 1.1), layout="constrained")
-    for place, (kind, problem) in enumerate(problems):
-        axes = figure.add_subplot(lines, columns, place + 1)
-        _gain_panel(axes, [one for one in some if one.problem == problem])
-        metric = next(row["metric"] for row in rows if row["problem"] == problem)
-        axes.set_title(f"{problem}\n{metric}, {_KINDS[kinds[kind]]}", fontsize=8)
-    figure.supxlabel("metric queries", fontsize=9)
-    figure.supylabel("gain on test data over the\npre-trained model, points", fontsize=9)
-    handles = _legend(figure)
-    figure.legend(*handles, loc="outside upper center", ncols=max(1, columns), fontsize=8, frameon=False)
-    figure.savefig(path, dpi=150)
-
-
-def _gain_panel(axes: Axes, some: Sequence[Standing]) -> None:
-    budgets = sorted({one.queries for one in some})
-    axes.axhline(0, color="#444444", linewidth=0.8)
-    for method, look in _LOOKS.items():
-        mine = sorted([one for one in some if one.method == method], key=lambda one: one.queries)
+def _gain_panel(axes: Axes, records: Sequence[Record]) -> None:
+    found, budgets = normalised(records), sorted({record["queries"] for record in records})
+    full = max(len(each) for each in found.values())
+    shown = [name for name in ordered(records) if all(len(found.get((name, q), ())) == full for q in budgets)]
+    ends: list[tuple[float, str, str]] = []
+    heights = [0.0, 1.0]
+    for rank, method in enumerate(shown):
+        means = [interval(found[method, queries]) for queries in budgets]
+        mine = method == OURS
+        colour = _ORANGE if method.startswith(OURS) else _SHADES[rank % len(_SHADES)]
+        line = "-" if mine or not method.startswith(OURS) else "--"
+        axes.plot(budgets, [one.mean for one in means], line, color=colour, linewidth=2.8 if mine else 1.3, marker="o",
+                  markersize=5 if mine else 3, zorder=3 if mine else 2)  # fmt: skip
         if mine:
-            _gain_line(axes, mine, look)
+            low, high = [one.low for one in means], [one.high for one in means]
+            axes.fill_between(budgets, low, high, color=colour, alpha=0.13, linewidth=0)
+        ends.append((means[-1].mean, method, colour))
+        heights += [one.mean for one in means]
+    # The lines say how high the panel is; a band of few problems may leave it.
+    axes.set_ylim(min(heights) - 0.08, max(heights) + 0.08)
+    _name_lines(axes, ends, budgets[-1])
+    axes.axhline(0, color="#444444", linewidth=0.8)
     axes.set_xscale("log")
-    axes.set_xticks(budgets, [str(budget) for budget in budgets])
+    axes.set_xlim(budgets[0] * 0.85, budgets[-1] * (budgets[-1] / budgets[0]) ** 0.55)
+    axes.set_xticks(budgets, [f"{queries:,}" for queries in budgets])
     axes.minorticks_off()
-    axes.tick_params(labelsize=7)
-    _bounded_below(axes, some)
+    axes.tick_params(labelsize=8)
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _gain_line(axes: Axes, mine: Sequence[Standing], look: Look) -> None:
-    x = [one.queries for one in mine]
-    y = [100 * one.gain.mean for one in mine]
-    error = [0.0 if isnan(one.gain.standard_error) else 100 * one.gain.standard_error for one in mine]
-    axes.plot(
-        x, y, look.line, color=look.colour, linewidth=look.width, marker="o", markersize=2.5, label=mine[0].method
-    )
-    low, high = ([a + sign * b for a, b in zip(y, error, strict=True)] for sign in (-1, 1))
-    axes.fill_between(x, low, high, color=look.colour, alpha=0.12, linewidth=0)
+def _name_lines(axes: Axes, ends: Sequence[tuple[float, str, str]], last: int) -> None:
+    """Names beside the ends of the lines, moved apart where they would lie upon each other."""
+    low, high = axes.get_ylim()
+    gap, above = 0.052 * (high - low), float("inf")
+    for height, method, colour in sorted(ends, reverse=True):
+        above = min(height, above - gap)
+        weight = "bold" if method == OURS else "normal"
+        axes.annotate(f"{method} {height:.2f}".replace("0.", ".", 1), (last, height), (last * 1.12, above), fontsize=8,
+                      color=colour, va="center", weight=weight)  # fmt: skip
 
 
-def _bounded_below(axes: Axes, some: Sequence[Standing]) -> None:
-    """A method that fails badly must not flatten the others: the panel ends below zero at half the best gain."""
-    shown = {100 * one.gain.mean: one.method for one in some if one.method in _LOOKS}
-    bottom, lowest = -0.5 * max([*shown, 0.4]), min([*shown, 0.0])
-    axes.set_ylim(bottom=max(axes.get_ylim()[0], bottom))
-    if lowest < bottom:
-        note = f"{shown[lowest]} down to {lowest:.1f}"
-        axes.text(0.02, 0.02, note, transform=axes.transAxes, fontsize=6, color="#555555")
-
-
-def _legend(figure: Figure) -> tuple[list, list[str]]:
-    found = {}
-    for axes in figure.axes:
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            found.setdefault(label, handle)
-    return list(found.values()), list(found)
-
-
-def plot_wins(rows: Sequence[Row], path: Path) -> None:
-    """Problems won, tied and lost against each rival: a column a budget, a row each of our methods."""
-    budgets = sorted({row["queries"] for row in rows})
-    methods = {row["method"]: row["needs_labels"] for row in rows}
-    ours = [name for name in (DEFAULT, WITH_LABELS) if name in methods]
-    rivals = {name: _rivals(name, methods) for name in ours}
-    heights = [max(len(rivals[name]), 1) for name in ours] or [1]
-    figure = Figure(
-        figsize=(2.6 * len(budgets) + 2.6, 0.24 * sum(heights) + 1.0 * len(heights) + 0.6), layout="constrained"
-    )
-    grid = figure.add_gridspec(max(len(ours), 1), len(budgets), height_ratios=heights)
-    for line, name in enumerate(ours):
+def plot_duels(records: Sequence[Record], path: Path) -> None:
+    """Problems won, tied and lost against each rival at 150 and 500 calls."""
+    kinds = [some for some in (seen(records, labels_visible=each) for each in (True, False))
+             if any(record["method"] == OURS for record in some)]  # fmt: skip
+    budgets = [queries for queries in (150, 500) if any(record["queries"] == queries for record in records)]
+    rivals = [[name for name in ordered(some) if name != OURS] for some in kinds]
+    heights = [max(len(names), 1) for names in rivals] or [1]
+    figure = Figure(figsize=(2.2 + 3.2 * max(len(budgets), 1), 0.9 + sum(0.32 * h + 0.5 for h in heights)),
+                    layout="constrained")  # fmt: skip
+    grid = figure.add_gridspec(len(heights), max(len(budgets), 1), height_ratios=[h + 1.2 for h in heights])
+    for line, some in enumerate(kinds):
         for column, queries in enumerate(budgets):
             axes = figure.add_subplot(grid[line, column])
-            _win_panel(axes, rows, name, queries, rivals=rivals[name], named=column == 0)
-    handles = [Patch(color=colour, label=word) for word, colour in _COLOURS.items()]
-    figure.legend(handles=handles, loc="outside upper center", ncols=3, fontsize=8, frameon=False)
-    figure.supxlabel("problems (significant by a paired t-test over seeds, p < 0.05; otherwise a tie)", fontsize=8)
-    figure.savefig(path, dpi=150)
+            _duel_panel(axes, some, rivals[line], queries, named=column == 0)
+            labels = "visible" if some is kinds[0] and len(rivals[0]) and _is_visible(some) else "hidden"
+            axes.set_title(f"{queries} calls, labels {labels}", fontsize=9, loc="left")
+    handles = [Patch(color=colour, label=f"{OURS} {text}") for colour, text in
+               zip(_COLOURS.values(), ("better", "about the same", "worse"), strict=True)]  # fmt: skip
+    figure.legend(handles=handles, loc="outside upper center", ncols=3, fontsize=9, frameon=False)
+    figure.supxlabel("problems (by more than one standard error over seeds)", fontsize=9)
+    _save(figure, path)
 
 
-def _rivals(ours: str, methods: dict[str, bool]) -> list[str]:
-    """Rivals that see no more than `ours`, the pre-trained model first."""
-    some = [name for name, labels in methods.items() if name != ours and (methods[ours] or not labels)]
-    return sorted(some, key=lambda name: (name != ORIGINAL, "metricopt" in name, methods[name]))
+def _is_visible(records: Sequence[Record]) -> bool:
+    return records == seen(records, labels_visible=True)
 
 
-def _win_panel(axes: Axes, rows: Sequence[Row], ours: str, queries: int, *, rivals: Sequence[str], named: bool) -> None:
-    fought = duels(rows, ours, queries)
+def _duel_panel(axes: Axes, records: Sequence[Record], rivals: Sequence[str], queries: int, *, named: bool) -> None:
     for height, rival in enumerate(rivals):
-        counts, left = Counter(gain.verdict for key, gain in fought.items() if key[0] == rival), 0
-        for word, colour in _COLOURS.items():
-            axes.barh(height, counts[word], left=left, color=colour, height=0.78)
-            if counts[word]:
-                white = word != "tie"
-                axes.text(
-                    left + counts[word] / 2, height, str(counts[word]),
-                    ha="center", va="center", fontsize=7, color="white" if white else "#333333",
-                )  # fmt: skip
-            left += counts[word]
-    axes.set_title(f"{ours} at {queries} queries", fontsize=8)
-    axes.set_yticks(range(len(rivals)), rivals if named else [""] * len(rivals), fontsize=7)
+        counts, left = Counter(word(gain) for gain in differences(records, OURS, rival, queries).values()), 0
+        for kind, colour in _COLOURS.items():
+            axes.barh(height, counts[kind], left=left, color=colour, height=0.8)
+            if counts[kind]:
+                dark = "#333333" if kind == "tie" else "white"
+                axes.text(left + counts[kind] / 2, height, str(counts[kind]), ha="center", va="center", fontsize=8,
+                          color=dark)  # fmt: skip
+            left += counts[kind]
+    axes.set_yticks(range(len(rivals)), rivals if named else [""] * len(rivals), fontsize=8)
     axes.set_ylim(len(rivals) - 0.5, -0.5)
     axes.set_xticks([])
     axes.tick_params(length=0)
     axes.spines[["top", "right", "bottom", "left"]].set_visible(False)
+
+
+def _save(figure: Figure, path: Path) -> None:
+    """The same bytes for the same records: no date, and names of parts that do not depend on the moment."""
+    with mpl.rc_context(_SVG):
+        figure.savefig(path, metadata={"Date": None})

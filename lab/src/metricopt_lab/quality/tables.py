@@ -1,154 +1,180 @@
-"""The summary as text: Markdown tables."""
+"""The records of a half as Markdown."""
 
-from collections import Counter
 from collections.abc import Sequence
-from statistics import fmean
-from typing import Any
+from statistics import fmean, stdev
 
+from metricopt_lab.cells import Record
 from metricopt_lab.markdown import table
-from metricopt_lab.quality.analysis import Standing, View, duels, standings
-from metricopt_lab.quality.rows import Row
+from metricopt_lab.problems.zoo import PROBLEMS, Half
+from metricopt_lab.quality.acceptance import verdicts
+from metricopt_lab.quality.duels import duel
+from metricopt_lab.quality.gains import (
+    LEAST_BEST,
+    LEVEL,
+    Normalised,
+    best_gains,
+    difference,
+    gains,
+    interval,
+    mean_of,
+    normalised,
+    seen,
+)  # fmt: skip
+from metricopt_lab.quality.targets import OURS, targets
+from metricopt_lab.quality.timing import cpu_seconds, network_of
 
-_KINDS = {
-    "threshold": "a threshold can help",
-    "ranking": "a threshold is powerless",
-    "mismatch": "training and metric disagree",
-}
-_VIEWS: dict[View, str] = {
-    "user": "what a user gets (MetricOpt: the original unless accepted; rivals: their proposal)",
-    "accepted": "the acceptance test applied to every method",
-}
+_NOTHING = 0.005  # what is shown as no difference
+
+TITLES = {"development": "Development half: looked at while the method was made", "final": "Final half: measured once"}
 
 
-def markdown(rows: Sequence[Row], summary: dict[str, Any]) -> str:
-    """All tables of a summary."""
-    views: list[View] = ["user", "accepted"]
-    parts = [
-        "# Quality at equal numbers of metric queries",
-        _introduction(rows, summary),
-        "## Targets",
-        target_table(summary["targets"]),
-        "## Mean rank over problems",
-        rank_table(rows),
-        *(f"## Wins / ties / losses, {_VIEWS[view]}\n\n{duel_table(rows, view)}" for view in views),
-        "## Acceptance",
-        acceptance_table(rows),
-        *(f"## Test metric by problem, {_VIEWS[view]}\n\n{problem_tables(rows, view)}" for view in views),
-        "## Time",
-        time_table(rows),
-    ]
+def markdown(records: Sequence[Record], half: Half) -> str:
+    """All tables of a half."""
+    parts = [f"# {TITLES[half]}", introduction(records)]
+    judged = targets(records)
+    if judged:
+        words = {True: "met", False: "**missed**", None: "not measured"}
+        parts += ["## Targets", table(["target", "", "found"], [[t.name, words[t.met], t.found] for t in judged])]
+    for visible, title in ((True, "Labels visible"), (False, "Labels hidden")):
+        some = seen(records, labels_visible=visible)
+        if some:
+            parts += sections(some, title)
+    parts += ["## What acceptance costs", acceptance_table(records)]
     return "\n\n".join(parts) + "\n"
 
 
-def _introduction(rows: Sequence[Row], summary: dict[str, Any]) -> str:
+def introduction(records: Sequence[Record]) -> str:
+    """Which problems, seeds and budgets, and what the figures mean."""
+    seeds, budgets = (sorted({record[name] for record in records}) for name in ("seed", "queries"))
+    problems = {record["problem"] for record in records}
+    hidden = sum(not PROBLEMS[problem].labels_visible for problem in problems)
     return (
-        f"{len({row['problem'] for row in rows})} problems, {summary['seeds']} seeds, budgets "
-        f"{', '.join(map(str, summary['queries']))}, FiLM dimension {summary['dim']}. Mean ± standard error over "
-        f"seeds; † learns from the labels of the metric's data as well. A win or loss is significant by a one-sided "
-        f"paired t-test over seeds (p < 0.05)."
+        f"{len(problems)} problems, {hidden} of them with hidden labels; seeds {seeds[0]} to {seeds[-1]}; budgets of "
+        f"{', '.join(f'{budget:,}' for budget in budgets)} calls of the metric. Normalised gain: gain over the "
+        f"pre-trained network on test rows, divided by the best gain that any method reached on the problem (or by "
+        f"{LEAST_BEST:g}, if nobody reached that), a loss counting -1 at most. Its mean over problems, with a "
+        f"{LEVEL:.0%} interval by a bootstrap of problems and seeds."
     )
 
 
-def target_table(targets: Sequence[dict[str, Any]]) -> str:
-    """Every target with what was found, then the cells against each missed one."""
-    words = {True: "met", False: "**missed**", None: "not measured"}
-    lines = [[one["name"], words[one["met"]], one["found"]] for one in targets]
-    notes = [
-        f"- {one['name']} ({one['found']}): {'; '.join(one['against'])}"
-        for one in targets
-        if one["met"] is False and one["against"]
-    ]
-    listed = "\n\nAgainst the missed ones (gain in units of cost ± standard error):\n\n" + "\n".join(notes)
-    return table(["target", "", "found"], lines) + (listed if notes else "")
+def sections(records: Sequence[Record], title: str) -> list[str]:
+    """All tables about problems of one kind of labels."""
+    parts = [f"## {title}: normalised gain", gain_table(records)]
+    if any(record["method"] == OURS for record in records):
+        parts += [f"## {title}: {OURS} against each rival", DUEL_NOTE, duel_table(records), needed_table(records)]
+    return [*parts, f"## {title}: processor seconds", time_table(records),
+            f"## {title}: gain by problem", problem_table(records)]  # fmt: skip
 
 
-def rank_table(rows: Sequence[Row]) -> str:
-    """Mean rank of each method at each budget, best at the largest budget first."""
-    some = standings(rows)
-    budgets = sorted({one.queries for one in some})
-    ranks = {
-        _marked(method, labels): [
-            fmean(one.rank for one in some if one.method == method and one.queries == queries) for queries in budgets
-        ]
-        for method, labels in {one.method: one.needs_labels for one in some}.items()
-    }
-    ordered = sorted(ranks.items(), key=lambda item: item[1][-1])
-    return table(["method", *map(str, budgets)], [[name, *(f"{rank:.1f}" for rank in each)] for name, each in ordered])
+DUEL_NOTE = (
+    "Problems won / tied / lost by more than one standard error of the paired difference over seeds (in parentheses: "
+    "significantly better, worse; one-sided t-test, p < 0.05), and the difference of the mean normalised gains."
+)
 
 
-def duel_table(rows: Sequence[Row], view: View) -> str:
-    """Wins, ties and losses of each of our methods against each other method, over problems."""
-    budgets = sorted({row["queries"] for row in rows})
-    labels = {row["method"]: row["needs_labels"] for row in rows}
-    ours = [name for name in labels if any(row["guarded"] and row["method"] == name for row in rows)]
+def ordered(records: Sequence[Record]) -> list[str]:
+    """Methods, best first by the mean over their budgets; ours stay on top."""
+    found = normalised(records)
+    names = dict.fromkeys(record["method"] for record in records)
+    worth = {name: fmean(mean_of(by) for (method, _), by in found.items() if method == name) for name in names}
+    return sorted(names, key=lambda name: (not name.startswith(OURS), -worth[name]))
+
+
+def gain_table(records: Sequence[Record]) -> str:
+    """Mean normalised gain of each method at each budget."""
+    found, budgets = normalised(records), _budgets(records)
     lines = []
-    for name in ours:
-        fought = {queries: duels(rows, name, queries, view) for queries in budgets}
-        for rival in [one for one in labels if one != name]:
-            scores = [_score([gain.verdict for key, gain in fought[q].items() if key[0] == rival]) for q in budgets]
-            lines.append([f"{_marked(name, labels[name])} against {_marked(rival, labels[rival])}", *scores])
-    return table(["", *map(str, budgets)], lines)
+    for method in ordered(records):
+        some = [found.get((method, queries)) for queries in budgets]
+        count = max(len(each) for each in some if each)
+        lines.append([method, str(count), *(str(interval(each)) if each else "" for each in some)])
+    return table(["method", "problems", *(f"{queries:,}" for queries in budgets)], lines)
 
 
-def _score(verdicts: list[str]) -> str:
-    counts = Counter(verdicts)
-    return f"{counts['win']} / {counts['tie']} / {counts['loss']}"
-
-
-def acceptance_table(rows: Sequence[Row]) -> str:
-    """How often a proposal was accepted, and was worse than the original on test data with and without acceptance."""
+def duel_table(records: Sequence[Record]) -> str:
+    """Wins, ties and losses of ours against each other method, at each budget, and the difference."""
+    found, budgets = normalised(records), _budgets(records)
     lines = []
-    for method, labels in {row["method"]: row["needs_labels"] for row in rows}.items():
-        runs = [row for row in rows if row["method"] == method]
-        worse = [row for row in runs if row["cost_after"] > row["cost_before"]]
-        lines.append([
-            _marked(method, labels),
-            str(len(runs)),
-            f"{sum(row['accepted'] for row in runs) / len(runs):.0%}",
-            f"{len(worse) / len(runs):.1%}",
-            f"{sum(row['accepted'] for row in worse) / len(runs):.1%}",
-        ])  # fmt: skip
-    return table(["method", "runs", "accepted", "proposal worse on test", "accepted and worse on test"], lines)
+    for rival in ordered(records):
+        if rival == OURS:
+            continue
+        cells = []
+        for queries in budgets:
+            both = (OURS, queries) in found and (rival, queries) in found
+            gap = difference(found[OURS, queries], found[rival, queries]) if both else None
+            cells.append(f"{duel(records, OURS, rival, queries)}; {gap.mean:+.2f} ({gap.low:+.2f} .. {gap.high:+.2f})"
+                         if gap else "")  # fmt: skip
+        lines.append([rival, *cells])
+    return table(["against", *(f"{queries:,}" for queries in budgets)], lines)
 
 
-def problem_tables(rows: Sequence[Row], view: View) -> str:
-    """One table a problem: methods by budgets."""
-    some = standings(rows, view)
-    problems = {row["problem"]: row for row in rows}
-    order = list(_KINDS)
-    ordered = sorted(problems, key=lambda name: (order.index(problems[name]["kind"]), name))
-    return "\n\n".join(_problem_table(problems[name], [one for one in some if one.problem == name]) for name in ordered)
+def needed_table(records: Sequence[Record]) -> str:
+    """At which budget each rival has what ours has at the smallest, on the problems that both have."""
+    found, budgets = normalised(records), _budgets(records)
+    names = [name for name in ordered(records) if not name.startswith(OURS)] if (OURS, budgets[0]) in found else []
+    lines = [[rival, queries_needed(found, rival, budgets)] for rival in names]
+    return table(["rival", f"calls it needs for what {OURS} has at {budgets[0]}"], lines)
 
 
-def _problem_table(row: Row, some: Sequence[Standing]) -> str:
-    budgets = sorted({one.queries for one in some})
-    cells = {(one.method, one.queries): one for one in some}
-    last = sorted([one for one in some if one.queries == budgets[-1]], key=lambda one: one.rank)
+def queries_needed(found: dict[tuple[str, int], Normalised], rival: str, budgets: Sequence[int]) -> str:
+    """The smallest budget at which a rival's mean is not below ours at the first one, in words."""
+    for queries in budgets:
+        known = (rival, queries) in found
+        if known and difference(found[OURS, budgets[0]], found[rival, queries]).mean < _NOTHING:
+            return f"{queries:,} or fewer" if queries == budgets[0] else f"{queries:,}"
+    return f"more than {budgets[-1]:,}"
+
+
+def time_table(records: Sequence[Record]) -> str:
+    """Mean processor seconds by kind of network, at the smallest and the largest budget."""
+    kinds, budgets = sorted({network_of(record["problem"]) for record in records}), _budgets(records)
+    shown = [(queries, kind) for queries in dict.fromkeys((budgets[0], budgets[-1])) for kind in kinds]
+    taken = {queries: cpu_seconds(records, queries) for queries in budgets}
     lines = [
-        [_marked(one.method, one.needs_labels), *(_figure(cells.get((one.method, queries))) for queries in budgets)]
-        for one in last
+        [method, *(_number(taken[queries].get((method, kind))) for queries, kind in shown)]
+        for method in ordered(records)
     ]
-    title = (
-        f"**{row['problem']}** ({_KINDS[row['kind']]}): {row['metric']}, {row['goal']}; {row['rows']['test']:,} test "
-        f"rows, whose own standard error is {row['cost_standard_error']:.4f}"
-    )
-    return f"{title}\n\n{table(['method', *map(str, budgets)], lines)}"
+    return table(["method", *(f"{kind}, {queries:,}" for queries, kind in shown)], lines)
 
 
-def _figure(one: Standing | None) -> str:
-    return "" if one is None else f"{one.mean:.4f} ± {one.standard_error:.4f} ({one.rank:g})".replace(" ± nan", "")
-
-
-def time_table(rows: Sequence[Row]) -> str:
-    """Mean seconds of a search at the largest budget."""
-    budget = max(row["queries"] for row in rows)
+def problem_table(records: Sequence[Record]) -> str:
+    """Gains on every problem at 150 calls, or at the budget nearest to it, in points with standard errors."""
+    queries = min(_budgets(records), key=lambda budget: abs(budget - 150))
+    found, methods, best = gains(records), ordered(records), best_gains(records)
     lines = []
-    for method in {row["method"]: None for row in rows}:
-        runs = [row for row in rows if row["method"] == method and row["queries"] == budget]
-        means = [fmean(row[name] for row in runs) for name in ("queries_used", "seconds", "cpu_seconds")]
-        lines.append([method, f"{means[0]:.0f}", f"{means[1]:.1f}", f"{means[2]:.1f}"])
-    return table(["method", f"queries used of {budget}", "seconds", "processor seconds"], lines)
+    for problem in dict.fromkeys(record["problem"] for record in records):
+        some = [record for record in records if record["problem"] == problem]
+        before = fmean({record["seed"]: record["cost_before"] for record in some}.values())
+        cells = [_points(found.get((problem, method, queries))) for method in methods]
+        about = f"{problem} ({some[0]['metric']}, {PROBLEMS[problem].kind})"
+        lines.append([about, f"{before:.4f}", f"{100 * best[problem]:.2f}", *cells])
+    note = f"In points (hundredths) of cost at {queries} calls, mean ± standard error over seeds."
+    return f"{note}\n\n{table(['problem', 'cost before', 'best gain', *methods], lines)}"
 
 
-def _marked(method: str, labels: bool) -> str:
-    return f"{method} †" if labels else method
+def acceptance_table(records: Sequence[Record]) -> str:
+    """How often each of ours accepted, was worse, and turned down what was better."""
+    offered = [record for record in records if record["offered"]]
+    lines = []
+    for method in dict.fromkeys(record["method"] for record in offered if record["method"].startswith(OURS)):
+        said = verdicts(offered, method, among=offered)
+        if said is not None:
+            lines.append([method, str(said.runs), str(said.accepted), str(said.worse), str(said.rejected_better),
+                          f"{said.lost:.1%}"])  # fmt: skip
+    header = ["method", "runs", "accepted", "accepted and worse on test", "rejected though better", "gain lost so"]
+    return table(header, lines) if lines else "Not measured yet."
+
+
+def _budgets(records: Sequence[Record]) -> list[int]:
+    return sorted({record["queries"] for record in records})
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f}"
+
+
+def _points(by_seed: dict[int, float] | None) -> str:
+    if not by_seed:
+        return ""
+    values = [100 * gain for gain in by_seed.values()]
+    return f"{fmean(values):+.2f}" + (f" ± {stdev(values) / len(values) ** 0.5:.2f}" if len(values) > 1 else "")

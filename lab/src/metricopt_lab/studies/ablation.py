@@ -5,6 +5,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import final
@@ -19,7 +20,9 @@ from metricopt.paper.training import Training
 from metricopt.search import Recipe
 from metricopt_lab.cells import EXPERIMENTS, Record, ScaledCell, ScaledExperiment
 from metricopt_lab.markdown import spread, table
-from metricopt_lab.problems import PROBLEMS, Problem
+from metricopt_lab.problems import Problem
+from metricopt_lab.problems.adult import adult
+from metricopt_lab.problems.covtype import covtype
 from metricopt_lab.problems.tabular_scales import problem_at
 from metricopt_lab.studies.ablation_plot import draw_ablation
 
@@ -54,6 +57,12 @@ PLACES = {
     "covtype7_macro_f1": (SEARCHES, {}),
     "adult_flipped_aucpr": (SEARCHES, {}),
     "a9a_balanced_f1": ({}, NETWORKS),
+}
+BUILDERS = {
+    "covtype_shift_mcr": partial(covtype, metric="mcr", areas=(0, (2,))),
+    "covtype7_macro_f1": partial(covtype, metric="macro_f1"),
+    "adult_flipped_aucpr": partial(adult, data="adult_raw", metric="aucpr", flipped=0.3),
+    "a9a_balanced_f1": partial(adult, data="adult_a9a", metric="f1", sampling="balanced"),
 }
 SMOKE = {"a9a": (dict(list(SEARCHES.items())[:2]), dict(list(NETWORKS.items())[:2]))}
 
@@ -132,7 +141,7 @@ def _places(scale: str) -> Mapping[str, tuple[Mapping[str, Recipe], Mapping[str,
 def _problem(cell: ScaledCell) -> Problem:
     if cell.scale == "smoke":
         return problem_at("smoke", cell.data, METRICS["f1"](), sampling=cell.sampling, seed=cell.seed)
-    return PROBLEMS[cell.data].build(seed=cell.seed)
+    return BUILDERS[cell.data](cell.data, seed=cell.seed)
 
 
 def _fingerprint(problem: Problem) -> str:

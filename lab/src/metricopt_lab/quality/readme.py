@@ -1,0 +1,56 @@
+"""What README shows of the records: one table, between two marks."""
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from metricopt_lab.cells import Record
+from metricopt_lab.markdown import table
+from metricopt_lab.problems.zoo import Half
+from metricopt_lab.quality.gains import interval, normalised, seen
+from metricopt_lab.quality.tables import ordered
+
+BEGIN, END = "<!-- quality: begin -->", "<!-- quality: end -->"
+
+_ABOUT: dict[Half, str] = {
+    "final": "the half of the problems that was measured once, after everything was decided",
+    "development": "the half of the problems that was looked at while the method was made",
+}
+
+
+def readme_part(records: Sequence[Record], half: Half) -> str:
+    """Shares of the best gain by method and budget, with processor seconds; labels visible, then hidden."""
+    parts = []
+    for visible, title in ((True, "Labels of the validation rows visible"), (False, "Labels hidden")):
+        some = seen(records, labels_visible=visible)
+        if some:
+            problems = len({record["problem"] for record in some})
+            seeds = len({record["seed"] for record in some})
+            parts += [f"**{title}** ({problems} problems, {seeds} seeds; {_ABOUT[half]}):", gain_and_seconds(some)]
+    return "\n\n".join(parts)
+
+
+def gain_and_seconds(records: Sequence[Record]) -> str:
+    """One line a method that was measured on all of the problems."""
+    found, budgets = normalised(records), sorted({record["queries"] for record in records})
+    full = max(len(each) for each in found.values())
+    lines = []
+    for method in ordered(records):
+        some = [found.get((method, queries), {}) for queries in budgets]
+        if all(len(each) == full for each in some):
+            seconds = fmean(record["cpu_seconds"] for record in records if record["method"] == method)
+            lines.append([method, *(str(interval(each)) for each in some), f"{seconds:.1f}"])
+    return table(["share of the best gain at", *(f"{queries:,} calls" for queries in budgets), "CPU s"], lines)
+
+
+def with_part(readme: str, part: str) -> str:
+    """The text of README with what is between the marks replaced; as it is, if it has no marks.
+
+    Example:
+        >>> with_part(f"a {BEGIN}old{END} b", "new")
+        'a <!-- quality: begin -->\\nnew\\n<!-- quality: end --> b'
+        >>> with_part("a b", "new")
+        'a b'
+    """
+    before, mark, rest = readme.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{part}\n{END}{after}" if mark and end else readme
