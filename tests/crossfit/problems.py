@@ -12,7 +12,7 @@ from metricopt.data.dataset import Examples
 from metricopt.metrics import as_metric
 from metricopt.task.out_of_fold import OutOfFoldTask
 
-SMALL = CrossFit(folds=3, epochs=4, batch=64, rates=(1e-2,))
+SMALL = CrossFit(folds=3, epochs=4, batch=64, rates=(1e-2,)).fitting(classes=True, ranks=False)
 
 
 def draw(seed: int) -> torch.Generator:

@@ -21,7 +21,7 @@ from metricopt.task.out_of_fold import set_weights
 
 def prepared(metric="accuracy"):
     own = learner(metric)
-    fitted = fit(own, Plan(3e-2, 12, 3, 0.0), seed=0, tick=lambda _: None)
+    fitted = fit(own, Plan(3e-2, 3e-2, 12, 3, 0.0), seed=0, tick=lambda _: None)
     states = [[{n: t[fold] for n, t in state.items()} for state in fitted.states] for fold in (0, 1, 2, -1)]
     own.task.take_folds(fitted.fold_of, states[:-1])
     set_weights(own.model, states[-1])

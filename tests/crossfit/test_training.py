@@ -40,7 +40,7 @@ def test_a_population_learns_what_its_members_learn_alone():
 def test_the_original_stays_as_it_is():
     own = learner()
     before = copy.deepcopy(own.model.net.state_dict())
-    fit(own, Plan(1e-2, 2, 2, 0.0), seed=0, tick=lambda _: None)
+    fit(own, Plan(1e-2, 1e-2, 2, 2, 0.0), seed=0, tick=lambda _: None)
     assert all(torch.equal(tensor, before[name]) for name, tensor in own.model.net.state_dict().items())
     assert not any(parameter.requires_grad for parameter in own.model.net.parameters())
 
@@ -49,13 +49,13 @@ def test_the_same_seed_gives_the_same_bits_whatever_the_global_one():
     found = []
     for seed in (1, 2):
         torch.manual_seed(seed)
-        found.append(fit(learner(), Plan(1e-2, 2, 1, 0.0), seed=0, tick=lambda _: None).states[0])
+        found.append(fit(learner(), Plan(1e-2, 1e-2, 2, 1, 0.0), seed=0, tick=lambda _: None).states[0])
     assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
 
 
 def test_the_last_network_lies_halfway_between_the_refit_and_the_mean_of_the_folds():
     own = learner()
-    plan = Plan(1e-2, 1, 1, 0.0)
+    plan = Plan(1e-2, 1e-2, 1, 1, 0.0)
     state = fit(own, plan, seed=0, tick=lambda _: None).states[0]["4.weight"]
     every = torch.arange(len(own.val))
     refit = draws_of(own.val, own.task.train, every, SMALL.kinds[0], shown=200, batch=64, seed=0, member="mixed 3")
@@ -73,14 +73,14 @@ def test_what_the_user_froze_does_not_move():
     own = Learner(
         own.task.__class__(_adapted(net), metric=own.task.metric, train=own.task.train, search=own.val), SMALL
     )
-    state = fit(own, Plan(1e-2, 1, 1, 0.0), seed=0, tick=lambda _: None).states[0]
+    state = fit(own, Plan(1e-2, 1e-2, 1, 1, 0.0), seed=0, tick=lambda _: None).states[0]
     moved = {name for name, tensor in state.items() if not torch.equal(tensor[0], state_of(net)[name])}
     assert moved == {"4.weight", "4.bias"}
 
 
 def test_light_finetuning_moves_norms_biases_and_the_last_layer_only():
     own = learner(tuned="light")
-    state = fit(own, Plan(1e-2, 1, 1, 0.0), seed=0, tick=lambda _: None).states[0]
+    state = fit(own, Plan(1e-2, 1e-2, 1, 1, 0.0), seed=0, tick=lambda _: None).states[0]
     before = state_of(own.model.net)
     still = {name for name, tensor in state.items() if torch.equal(tensor[0], before[name])}
     assert still == {"0.weight"}
@@ -106,7 +106,7 @@ def test_what_would_take_too_long_is_cut_down_but_never_to_nothing(seconds, kind
 
 def test_progress_counts_every_epoch_of_every_network():
     heard = []
-    fit(learner(), Plan(1e-2, 2, 2, 0.0), seed=0, tick=heard.append)
+    fit(learner(), Plan(1e-2, 1e-2, 2, 2, 0.0), seed=0, tick=heard.append)
     assert sum(heard) == 16  # 2 kinds x 4 networks x 2 epochs
 
 

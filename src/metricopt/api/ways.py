@@ -105,7 +105,8 @@ def learner_of(
         about: The rest of what a task is made of.
         insist: Whether to raise instead of giving None.
     """
-    settings = settings.for_classes(about["train"].has_classes and val.has_classes)
+    classes = about["train"].has_classes and val.has_classes
+    settings = settings.fitting(classes=classes, ranks=classes and about["metric"].on in ("scores", "logits"))
     tuned = _bearable(net, tuned, settings)
     task = OutOfFoldTask(weighted(net, settings, tuned, **how), search=val, **about)
     check_loss(task)
@@ -137,7 +138,7 @@ def weighted(
         >>> from metricopt.core.tree import call
         >>> net, example = nn.Linear(4, 3), torch.zeros(2, 4)
         >>> weighted(net, CrossFit(), "weights", example=example, seed=0, call=call, read=None).dim
-        6
+        7
     """
     net = copy.deepcopy(net)
     trainable = {name: parameter.requires_grad for name, parameter in net.named_parameters()}

@@ -48,7 +48,7 @@ def crossfitted(
     plan = Plan.of(numbers)
     fitted = _kept(folder, plan)
     if fitted is None:
-        pulse.phase("finetuning", total=plan.kinds * (settings.folds + 1) * plan.epochs)
+        pulse.phase("finetuning", total=plan.kinds * plan.networks(settings) * plan.epochs)
         fitted = fit(learner, plan, seed=seed, tick=pulse.beat)
         _keep(folder, plan, fitted)
     pulse.phase("search", total=queries)

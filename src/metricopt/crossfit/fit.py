@@ -1,7 +1,7 @@
 """All finetunings of the recipe: a rate is chosen, time is looked at, then each kind is finetuned fold by fold."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 
 import torch
 from torch import Tensor
@@ -17,31 +17,41 @@ TRIAL_EPOCHS = 2
 LEAST_EPOCHS = 3  # of the first kind, however long they take; of further kinds twice as many or none
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Plan:
     """What will be finetuned.
 
     Attributes:
-        rate: First rate of Adam.
+        rate: First rate of Adam that lowered the loss of rows left out most.
+        other: The next best one.
         epochs: Of each finetuning.
         kinds: How many of the recipe's kinds, the first ones, are finetuned.
         seconds: About how long it takes.
+
+    Example:
+        >>> Plan.of(Plan(8e-3, 2e-3, 24, 3, 11.0).numbers()).epochs
+        24
     """
 
     rate: float
+    other: float
     epochs: int
     kinds: int
     seconds: float
 
     def numbers(self) -> Tensor:
-        """As numbers for a journal, (4,)."""
-        return torch.tensor([self.rate, self.epochs, self.kinds, self.seconds], dtype=torch.float64)
+        """As numbers for a journal, (5,)."""
+        return torch.tensor(astuple(self), dtype=torch.float64)
 
     @classmethod
     def of(cls, numbers: Tensor) -> "Plan":
         """From a journal."""
-        rate, epochs, kinds, seconds = numbers.tolist()
-        return cls(rate, int(epochs), int(kinds), seconds)
+        rate, other, epochs, kinds, seconds = numbers.tolist()
+        return cls(rate, other, int(epochs), int(kinds), seconds)
+
+    def networks(self, settings: CrossFit) -> int:
+        """Finetuned networks of one kind: a fold each, one of all rows, and one for each rate that is tried."""
+        return settings.folds + 1 + (2 if self.other != self.rate else 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,49 +73,65 @@ class Fitted:
 
 
 def plan_of(learner: Learner, *, seed: int, tick: Tick = lambda _: None) -> Plan:
-    """The rate by which the loss of rows left out falls fastest, and as much finetuning as there is time for.
+    """The rates by which the loss of rows left out falls fastest, and as much finetuning as there is time for.
 
     A plan without kinds says that no rate gives a loss that is a number.
     """
     settings = learner.settings
     fold_of = folds_of(learner.val, settings.folds, seed=seed)
     (draws, *_) = _draws(learner, settings.kinds[0], fold_of, seed=seed)
-    left_out = (fold_of == 0).nonzero()[:, 0]
-    best, rate, began, epochs = learner.left_out_loss(learner.copy(), left_out), math.nan, now(), 0
+    losses, began = {}, now()
     for lr in settings.rates:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(derived_seed(seed, "finetuning", "dropout", "trial"))
-            net = trained(learner, draws, epochs=TRIAL_EPOCHS, lr=lr, tick=tick)
-        epochs += TRIAL_EPOCHS
-        loss = learner.left_out_loss(net, left_out)
-        if loss < best or (math.isnan(rate) and math.isfinite(loss)):
-            best, rate = min(best, loss), lr
-        if since(began) > settings.seconds / 4 and math.isfinite(rate):
+        losses[lr] = _tried(learner, draws, fold_of, epochs=TRIAL_EPOCHS, lr=lr, seed=seed, tick=tick)
+        if since(began) > settings.seconds / 4 and any(map(math.isfinite, losses.values())):
             break  # one network of it is slow enough: what is known has to do
-    return _affordable(settings, rate, since(began) / epochs)
+    ranking = sorted((loss, lr) for lr, loss in losses.items() if math.isfinite(loss))
+    if not ranking:
+        return Plan(math.nan, math.nan, 0, 0, 0.0)
+    (_, rate), (_, other) = ranking[0], ranking[min(1, len(ranking) - 1)]
+    return _affordable(settings, Plan(rate, other, 0, 0, 0.0), since(began) / (TRIAL_EPOCHS * len(losses)))
 
 
-def _affordable(settings: CrossFit, rate: float, an_epoch: float) -> Plan:
-    """As many epochs, and then kinds, as fit into the time; none at all without a rate."""
-    if math.isnan(rate):
-        return Plan(rate, 0, 0, 0.0)
-    networks = settings.folds + 1
-    affordable = int(settings.seconds / (an_epoch * networks))  # epochs, of all kinds together
+def _tried(learner: Learner, draws: Draws, fold_of: Tensor, *, epochs: int, lr: float, seed: int, tick: Tick) -> float:
+    """Loss on the first fold's rows of a network that has not seen them."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derived_seed(seed, "finetuning", "dropout", "trial"))
+        net = trained(learner, draws, epochs=epochs, lr=lr, tick=tick)
+    return learner.left_out_loss(net, (fold_of == 0).nonzero()[:, 0], by_class=draws.kind.balanced)
+
+
+def _affordable(settings: CrossFit, plan: Plan, an_epoch: float) -> Plan:
+    """As many epochs, and then kinds, as fit into the time."""
+    for_all = an_epoch * plan.networks(settings)  # an epoch of all networks of one kind
+    affordable = int(settings.seconds / for_all)
     wanted = min(settings.epochs, 2 * LEAST_EPOCHS)
     kinds = max(1, min(len(settings.kinds), affordable // wanted))
     epochs = max(min(settings.epochs, LEAST_EPOCHS), min(settings.epochs, affordable // kinds))
-    return Plan(rate, epochs, kinds, an_epoch * networks * kinds * epochs)
+    return replace(plan, epochs=epochs, kinds=kinds, seconds=for_all * kinds * epochs)
 
 
 def fit(learner: Learner, plan: Plan, *, seed: int, tick: Tick) -> Fitted:
-    """The finetunings of a plan, one population for each kind."""
+    """The finetunings of a plan, one population for each kind, at the rate that suits it."""
     settings = learner.settings
     fold_of = folds_of(learner.val, settings.folds, seed=seed)
     states = []
     for kind in settings.kinds[: plan.kinds]:
-        every = _draws(learner, kind, fold_of, seed=seed)
-        states.append(_averaged(finetuned(learner, every, epochs=plan.epochs, lr=plan.rate, seed=seed, tick=tick)))
+        own = replace(learner, ranks=kind.ranks)
+        every = _draws(own, kind, fold_of, seed=seed)
+        rate = _better_rate(own, every[0], fold_of, plan, seed=seed, tick=tick)
+        states.append(_averaged(finetuned(own, every, epochs=plan.epochs, lr=rate, seed=seed, tick=tick)))
     return Fitted(fold_of, states)
+
+
+def _better_rate(learner: Learner, draws: Draws, fold_of: Tensor, plan: Plan, *, seed: int, tick: Tick) -> float:
+    """Of the plan's two rates the one with the lower loss of rows left out after all epochs."""
+    if plan.rate == plan.other:
+        return plan.rate
+    losses = [
+        _tried(learner, draws, fold_of, epochs=plan.epochs, lr=lr, seed=seed, tick=tick)
+        for lr in (plan.rate, plan.other)
+    ]
+    return plan.other if losses[1] < losses[0] or math.isnan(losses[0]) else plan.rate
 
 
 def _draws(learner: Learner, kind: Kind, fold_of: Tensor, *, seed: int) -> list[Draws]:

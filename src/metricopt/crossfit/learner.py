@@ -14,6 +14,8 @@ from metricopt.adapters.layers import BATCH_NORM, CONVOLUTION, SAMPLE_NORM
 from metricopt.core.tree import row_count
 from metricopt.crossfit.settings import CrossFit
 from metricopt.data.dataset import Batch, Data
+from metricopt.losses import aucpr, log_odds, raw_logits
+from metricopt.task.loss_rule import LossRule
 from metricopt.task.out_of_fold import OutOfFoldTask
 
 Tuned = Literal["weights", "light"]
@@ -32,12 +34,22 @@ class Learner:
         settings: Of the finetuning.
         tuned: Which weights learn.
         train_mode: Whether copies learn in train mode: dropout on, statistics of normalisation following the rows.
+        ranks: Whether a loss about the order of scores is followed instead of the task's.
     """
 
     task: OutOfFoldTask
     settings: CrossFit
     tuned: Tuned = "weights"
     train_mode: bool = True
+    ranks: bool = False
+
+    @property
+    def rule(self) -> LossRule:
+        """The loss that is followed."""
+        if not self.ranks:
+            return self.task.loss_rule
+        scores = raw_logits if self.task.metric.on == "logits" else log_odds
+        return LossRule("aucpr", lambda output, truth: aucpr(self.model.read(output), truth, scores=scores))
 
     @property
     def model(self) -> AdaptedModel:
@@ -94,24 +106,25 @@ class Learner:
 
     def loss(self, net: nn.Module, batches: list[Batch]) -> Tensor:
         """Mean loss of a network over the batches, by their rows."""
-        losses = [
-            self.task.loss_rule.value(self.model.call(net, self.task.loss_rule.inputs(batch)), batch)
-            for batch in batches
-        ]
+        losses = [self.rule.value(self.model.call(net, self.rule.inputs(batch)), batch) for batch in batches]
         if len(losses) == 1:
             return losses[0].reshape(())
         counts = [row_count(batch.inputs) or 1 for batch in batches]
         weights = torch.tensor(counts).to(losses[0]) / sum(counts)
         return (torch.stack([loss.reshape(()) for loss in losses]) * weights).sum()
 
-    def left_out_loss(self, net: nn.Module, rows: Tensor, *, at_once: int = 256) -> float:
-        """Mean loss of a network in eval mode on some validation rows."""
+    def left_out_loss(self, net: nn.Module, rows: Tensor, *, by_class: bool = False) -> float:
+        """Mean loss of a network in eval mode on some validation rows, or the mean of its means by class."""
+        if by_class:
+            assert self.val.classes is not None
+            classes = self.val.classes[rows]
+            parts = [self.left_out_loss(net, rows[classes == label]) for label in torch.unique(classes)]
+            return sum(parts) / len(parts)
         net.eval()
         total = 0.0
         with torch.no_grad():
-            for some in rows.split(at_once):
-                batch = self.val.batch(some, seed=0)
-                total += float(self.loss(net, [Batch(*(on_model(self.model, part) for part in batch))])) * len(some)
+            for some in rows.split(self.settings.batch):
+                total += float(self.loss(net, self.batches(some, some[:0], seed=0))) * len(some)
         return total / len(rows)
 
 

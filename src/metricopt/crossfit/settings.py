@@ -18,6 +18,7 @@ class Kind:
     Attributes:
         balanced: Whether classes are drawn equally often.
         mix: Training rows for each validation row.
+        ranks: Whether a loss about the order of scores is followed instead of the user's.
 
     Example:
         >>> Kind(balanced=True, mix=1.0).name
@@ -26,11 +27,12 @@ class Kind:
 
     balanced: bool
     mix: float
+    ranks: bool = False
 
     @property
     def name(self) -> str:
         """What it is called in plans and logs."""
-        return "balanced" if self.balanced else "mixed" if self.mix else "alone"
+        return "ranks" if self.ranks else "balanced" if self.balanced else "mixed" if self.mix else "alone"
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,10 @@ class CrossFit:
         folds: Parts of the validation rows.
         epochs: Passes over a network's validation rows; there is no early stopping.
         batch: Rows a step.
-        rates: First rates of Adam that are tried for a moment; the loss of rows left out decides.
-        kinds: The finetunings of each fold and of all rows. Balanced ones need classes.
+        rates: First rates of Adam that are tried for a moment; the better two by the loss of rows left out are tried in
+            full for each kind.
+        kinds: The finetunings of each fold and of all rows. Balanced ones need classes; those that rank, a metric of
+            scores too.
         alphas: How far to go from the original towards finetuned weights, the most promising first.
         tuned: How many of the best mixtures get output biases.
         seconds: About how long finetuning may take; of what would take longer, less is done.
@@ -57,19 +61,20 @@ class CrossFit:
     folds: int = 4
     epochs: int = 24
     batch: int = 256
-    rates: tuple[float, ...] = (4e-3, 1e-3, 2.5e-4, 6e-5)
-    kinds: tuple[Kind, ...] = (Kind(False, 1.0), Kind(True, 1.0), Kind(False, 0.0))
+    rates: tuple[float, ...] = (8e-3, 2.5e-3, 8e-4, 2.5e-4, 6e-5)
+    kinds: tuple[Kind, ...] = (Kind(False, 1.0), Kind(True, 1.0), Kind(False, 0.0), Kind(False, 1.0, ranks=True))
     alphas: tuple[float, ...] = (1.0, 0.5, 0.75)
     tuned: int = 3
-    seconds: float = 600.0
+    seconds: float = 180.0
 
     def __post_init__(self) -> None:
         if self.folds < 2:
             raise BudgetError(f"folds is {self.folds}; expected 2 or more, so that every row is left out once")
 
-    def for_classes(self, there_are: bool) -> "CrossFit":
-        """The same without kinds that cannot be: balanced ones where targets are no classes."""
-        return self if there_are else replace(self, kinds=tuple(kind for kind in self.kinds if not kind.balanced))
+    def fitting(self, *, classes: bool, ranks: bool) -> "CrossFit":
+        """The same without kinds that make no sense: where targets are no classes, or the metric is not of scores."""
+        kinds = [kind for kind in self.kinds if (classes or not kind.balanced) and (ranks or not kind.ranks)]
+        return replace(self, kinds=tuple(kinds))
 
     @property
     def mixtures(self) -> tuple[tuple[float, ...], ...]:
@@ -85,5 +90,5 @@ class CrossFit:
 
 
 DEFAULT = CrossFit()
-QUICK = CrossFit(folds=3, epochs=16, alphas=(1.0, 0.5), seconds=120.0)
+QUICK = CrossFit(folds=3, epochs=16, alphas=(1.0, 0.5), seconds=45.0)
 EFFORTS = {"quick": QUICK, "default": DEFAULT}

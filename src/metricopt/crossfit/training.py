@@ -54,7 +54,7 @@ def _together(learner: Learner, draws: Sequence[Draws], epochs: int, lr: float, 
     optimizer, cosine = _adam(weights, lr, epochs * steps)
 
     def one(member: State, inputs: Tensor, targets: Tensor) -> Tensor:
-        return learner.task.loss_rule.function(functional_call(net, member, (inputs,)), targets).reshape(())
+        return learner.rule.function(functional_call(net, member, (inputs,)), targets).reshape(())
 
     for epoch in range(epochs):
         own, rest = (torch.stack(parts, 1) for parts in zip(*(each.epoch(epoch) for each in draws), strict=True))
