@@ -56,7 +56,7 @@ def walk(
     recipe = Recipe() if recipe is None else recipe
     if queries < 1:
         raise BudgetError(f"the search was given {queries} metric queries; expected at least 1")
-    archive = Archive(oracle, queries, caution=recipe.caution)
+    archive = Archive(oracle, queries, caution=recipe.caution, rows=recipe.rows)
     _check_answers(archive)
     found = starts if isinstance(starts, Tensor) else starts()
     landmarks = torch.cat([torch.zeros(1, oracle.dim), found]) if recipe.starts else torch.zeros(1, oracle.dim)

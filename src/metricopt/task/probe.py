@@ -39,6 +39,15 @@ class Probe:
         """
         return phi[:, None, :]
 
+    @property
+    def shares_predictions(self) -> bool:
+        """Whether what the metric was given tells what `shown` would show."""
+        return False
+
+    def shown_of(self, predictions: Any, *, rows: int) -> Tensor:
+        """As `shown`, of a population whose predictions are known, if these are shared."""
+        raise NotImplementedError
+
     def responses(self, outputs: Tensor) -> Tensor:
         """What `shown` gives, scaled so that distances mean how differently two members predict: (population, ...)."""
         return outputs.flatten(1)

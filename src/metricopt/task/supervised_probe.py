@@ -13,6 +13,7 @@ from metricopt.data.dataset import Examples
 from metricopt.data.sampling import Kind, Sampling
 from metricopt.task.fisher import fisher_features
 from metricopt.task.group_gradients import loss_bands, loss_gradient, mean_loss
+from metricopt.task.predictions import Predictions
 from metricopt.task.probe import Probe
 from metricopt.task.supervised import SupervisedTask
 from metricopt.task.views import RAW, View, views_of
@@ -63,11 +64,23 @@ class SupervisedProbe(Probe):
         """Outputs on evenly spread rows of the search data, (population, n, columns); fewer rows of many columns."""
         if not self._readable:
             return super().shown(phi, rows=rows)
-        columns = max(1, self._columns)
-        rows = min(rows, max(_LEAST_ROWS, _FEATURES // columns))
-        every = math.ceil(len(self._task.search) / rows)
-        outputs = self._task.search_outputs(phi, every=every).to(phi)
+        outputs = self._task.search_outputs(phi, every=self._every(rows)).to(phi)
         return outputs.reshape(*outputs.shape[:2], -1)
+
+    @property
+    def shares_predictions(self) -> bool:
+        """Whether the metric is given tensors."""
+        return self._readable and self._task.metric.on not in ("outputs", "model")
+
+    def shown_of(self, predictions: Predictions, *, rows: int) -> Tensor:
+        """The same rows of outputs that the metric was given."""
+        assert predictions.read is not None
+        outputs = predictions.read[:, :: self._every(rows)].to(predictions.phi).contiguous()  # not a part of all rows
+        return outputs.reshape(*outputs.shape[:2], -1)
+
+    def _every(self, rows: int) -> int:
+        rows = min(rows, max(_LEAST_ROWS, _FEATURES // max(1, self._columns)))
+        return math.ceil(len(self._task.search) / rows)
 
     @cached_property
     def _columns(self) -> int:
