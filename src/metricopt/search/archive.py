@@ -135,7 +135,9 @@ class Archive:
         """Points answered since this was last asked, what was shown of them, and their costs, call by call."""
         fresh, self._fresh = self._fresh, []
         answered = [~costs.isnan() for _, _, costs in fresh]
-        return [(p[known], shown[known], costs[known]) for (p, shown, costs), known in zip(fresh, answered, strict=True)]
+        return [
+            (p[known], shown[known], costs[known]) for (p, shown, costs), known in zip(fresh, answered, strict=True)
+        ]
 
     def known(self) -> tuple[Tensor, Tensor]:
         """Points and costs of the queries that were answered."""

@@ -63,7 +63,9 @@ class Memory:
         apart = self.squares(view)[self.costs.argmin()]
         kept = apart.argsort(stable=True)[: self._limit].sort().values
         self.points, self.costs = self.points[kept], self.costs[kept]
-        self._seen = {name: (features[kept], squares[kept][:, kept]) for name, (features, squares) in self._seen.items()}
+        self._seen = {
+            name: (features[kept], squares[kept][:, kept]) for name, (features, squares) in self._seen.items()
+        }
 
 
 def _extended(known: tuple[Tensor, Tensor] | None, fresh: Tensor) -> tuple[Tensor, Tensor]:

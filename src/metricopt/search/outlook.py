@@ -12,6 +12,7 @@ from metricopt.task.views import View
 _STEP = 0.02  # of the differences: small against any useful change of phi, large against float32's rounding
 _SHRINK = 0.9  # of the steps of a descent
 _AT_ONCE = 64  # candidates
+_FIT_STEPS, _DAMPING = 2, 1e-3  # more steps came no nearer
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,31 @@ def measured(probe: Probe, phi: Tensor, *, rows: int) -> tuple[Outlook, Geometry
         >>> torch.allclose(geometry.plain(torch.ones(1, 3)).norm(), torch.tensor(3.0).sqrt(), atol=1e-3)
         True
     """
-    origin = probe.shown(phi[None], rows=rows)  # (1, n, columns)
-    ahead = probe.shown(phi + _STEP * torch.eye(probe.dim), rows=rows)  # (dim, n, columns)
+    origin, ahead = _shown_around(probe, phi, rows)
     change = (probe.responses(ahead) - probe.responses(origin)) / _STEP
     return Outlook(phi.clone(), origin[0], (ahead - origin) / _STEP), geometry_of(change)
+
+
+def fitted_to(probe: Probe, outputs: Tensor, *, rows: int) -> Tensor:
+    """phi (dim,) whose predictions come near those of outputs (1, n, columns): two steps of Gauss and Newton from 0.
+
+    Example:
+        >>> from metricopt.task.quadratic import QuadraticTask
+        >>> phi = fitted_to(QuadraticTask(dim=2).probe(), torch.tensor([[[0.5, -0.5]]]), rows=10)
+        >>> torch.allclose(phi, torch.tensor([0.5, -0.5]), atol=0.01)
+        True
+    """
+    wanted, phi = probe.responses(outputs), torch.zeros(probe.dim)
+    for _ in range(_FIT_STEPS):
+        origin, ahead = (probe.responses(some) for some in _shown_around(probe, phi, rows))
+        change = (ahead - origin) / _STEP  # (dim, features)
+        curvature = change @ change.T
+        # What hardly changes predictions stays where it is.
+        damping = _DAMPING * curvature.diagonal().max() * torch.eye(probe.dim)
+        phi = phi + torch.linalg.solve(curvature + damping, change @ (wanted - origin)[0])
+    return phi
+
+
+def _shown_around(probe: Probe, phi: Tensor, rows: int) -> tuple[Tensor, Tensor]:
+    """What is shown at phi, (1, n, columns), and a step away along each coordinate, (dim, n, columns)."""
+    return probe.shown(phi[None], rows=rows), probe.shown(phi + _STEP * torch.eye(probe.dim), rows=rows)

@@ -6,6 +6,7 @@ from torch import Tensor
 from metricopt.core.ranks import rank_correlation
 from metricopt.gaussian_process import Hyperparameters
 from metricopt.search.archive import Archive
+from metricopt.search.choosing import by_improvement, by_samples
 from metricopt.search.geometry import Geometry, euclidean
 from metricopt.search.memory import Memory
 from metricopt.search.outlook import Outlook, measured
@@ -139,12 +140,12 @@ class ValueArm:
         seen = outlook.features(self.view, self._geometry.plain(steps))
         apart = value.apart(seen)
         fresh = _fresh(apart)
-        steps, beliefs = steps[fresh], value.samples(seen[fresh], heat, self._generator, apart=apart[fresh])
-        chosen: list[int] = []
-        for belief in beliefs[: len(steps)]:
-            belief[chosen] = torch.inf
-            chosen.append(int(belief.argmin()))
-        return steps[chosen]
+        steps, seen, apart = steps[fresh], seen[fresh], apart[fresh]
+        if self._memory.taken < recipe.improvement:
+            mean, covariance = value.joint(seen, apart=apart)
+            lowest, noise = float(value(value.features).min()), float(value.hyperparameters.noise_variance)
+            return steps[by_improvement(mean, covariance, lowest=lowest, noise=noise, count=recipe.batch)]
+        return steps[by_samples(value.samples(seen, heat, self._generator, apart=apart))]
 
     def _note(self, value: ViewGP, outlook: Outlook, chosen: Tensor, costs: Tensor) -> None:
         asked = outlook.features(self.view, self._geometry.plain(chosen[: len(costs)]))
@@ -205,6 +206,6 @@ class ValueArm:
 
 
 def _fresh(apart: Tensor) -> Tensor:
-    """Which candidates, so far from each point remembered (n, points), do not look like one whose cost is known, (n,)."""
+    """Which candidates, so far from each point remembered (n, points), do not look like any of them, (n,)."""
     nearest = apart.amin(1)
     return nearest > _SAME * nearest.median() if bool(nearest.any()) else torch.ones(len(nearest), dtype=torch.bool)

@@ -65,6 +65,18 @@ class ViewGP:
         """Squared distances from features (m, features) to those observed, (m, n)."""
         return squared_distances(features, self.features)
 
+    def joint(self, features: Tensor, *, apart: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Expected costs (n,) and their covariance (n, n) in double precision.
+
+        Args:
+            features: Where, (n, features).
+            apart: `self.apart(features)`, if it is known already.
+        """
+        cross = self._correlation(self.apart(features) if apart is None else apart)
+        white = self._whitened(cross.T)
+        covariance = self._correlation(squared_distances(features, features)) - white.T @ white
+        return self._mean(cross), covariance * self._scale**2
+
     def samples(
         self, features: Tensor, heat: Tensor, generator: torch.Generator, *, apart: Tensor | None = None
     ) -> Tensor:
@@ -76,12 +88,10 @@ class ViewGP:
             generator: Where draws come from.
             apart: `self.apart(features)`, if it is known already.
         """
-        cross = self._correlation(self.apart(features) if apart is None else apart)
-        white = self._whitened(cross.T)
-        covariance = self._correlation(squared_distances(features, features)) - white.T @ white
-        root = _root(covariance) * self._scale
+        mean, covariance = self.joint(features, apart=apart)
+        root = _root(covariance, self._scale**2)
         noise = torch.randn(len(features), len(heat), generator=generator, dtype=torch.float64)
-        return (self._mean(cross)[:, None] + heat * (root @ noise)).T.to(features)
+        return (mean[:, None] + heat * (root @ noise)).T.to(features)
 
     def slopes(self, at: Tensor, heat: Tensor, generator: torch.Generator) -> Tensor:
         """Gradients of functions drawn from what is believed, at one point (features,): (samples, features).
@@ -122,9 +132,10 @@ class ViewGP:
         return torch.linalg.solve_triangular(self.factor, right, upper=False)
 
 
-def _root(covariance: Tensor) -> Tensor:
+def _root(covariance: Tensor, signal: float) -> Tensor:
     """A matrix R with R R^T = covariance (n, n), which may be singular, and indefinite by rounding."""
-    factor, failed = torch.linalg.cholesky_ex(covariance + _JITTER * torch.eye(len(covariance), dtype=torch.float64))
+    jitter = _JITTER * signal * torch.eye(len(covariance), dtype=torch.float64)
+    factor, failed = torch.linalg.cholesky_ex(covariance + jitter)
     if not failed:
         return factor
     eigenvalues, vectors = torch.linalg.eigh(covariance)
@@ -143,12 +154,12 @@ def squared_distances(a: Tensor, b: Tensor) -> Tensor:
     centre = b.mean(0)
     same, a = a is b, a - centre
     b = a if same else b - centre
-    squares = torch.linalg.vector_norm(b, dim=1).square()
+    squares = torch.linalg.vecdot(b, b)
     if float(squares.amax()) > _LARGE**2:
         # Far apart from each other, too: in single precision the small distances would be lost beside the large ones.
         a, b = a.double(), b.double()
-        squares = torch.linalg.vector_norm(b, dim=1).square()
-    own = squares if same else torch.linalg.vector_norm(a, dim=1).square()
+        squares = torch.linalg.vecdot(b, b)
+    own = squares if same else torch.linalg.vecdot(a, a)
     return torch.addmm(own[:, None] + squares, a, b.T, alpha=-2).clamp_min_(0).double()
 
 

@@ -86,8 +86,10 @@ class Oracle:
         """
         if not self.probe.shares_predictions or len(phi) > self.task.members_at_once:
             return self.probe.shown(phi, rows=rows)
-        known = self._last is not None and torch.equal(self._last[0], phi)
-        return self.probe.shown_of(self._last[1] if known else self.task.predictions(phi), rows=rows)
+        last, predictions = self._last or (None, None)
+        if last is None or not torch.equal(last, phi):
+            predictions = self.task.predictions(phi)
+        return self.probe.shown_of(predictions, rows=rows)
 
     def _observed(self, phi: Tensor, stage: str, shown: Any = None) -> Tensor:
         sheet = self.ledger.sheet(phi, stage=stage)

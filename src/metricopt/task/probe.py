@@ -52,6 +52,13 @@ class Probe:
         """What `shown` gives, scaled so that distances mean how differently two members predict: (population, ...)."""
         return outputs.flatten(1)
 
+    def shown_by_inputs(self, *, rows: int) -> Tensor | None:  # noqa: ARG002
+        """What would be shown at phi = 0, (1, n, columns), had the network been fitted to the metric's inputs.
+
+        None unless a task knows how to do that without labels.
+        """
+        return None
+
     def directions(self, phi: Tensor) -> Tensor:
         """Loss gradients of groups of examples at one phi (dim,): (groups, dim); none unless a task knows groups."""
         return torch.zeros(0, self.dim, device=phi.device)
