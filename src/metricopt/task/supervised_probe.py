@@ -13,7 +13,7 @@ from metricopt.data.dataset import Examples
 from metricopt.data.sampling import Kind, Sampling
 from metricopt.task.fisher import fisher_features
 from metricopt.task.group_gradients import loss_bands, loss_gradient, mean_loss
-from metricopt.task.input_statistics import with_statistics_of
+from metricopt.task.input_statistics import has_statistics, with_statistics_of
 from metricopt.task.predictions import Predictions
 from metricopt.task.probe import Probe
 from metricopt.task.supervised import SupervisedTask
@@ -82,9 +82,9 @@ class SupervisedProbe(Probe):
 
     def shown_by_inputs(self, *, rows: int) -> Tensor | None:
         """The outputs shown with BatchNorm statistics of the same rows; None of a network without such layers."""
-        if not self._readable:
-            return None
         task, model = self._task, self._task.model
+        if not self._readable or model.reader is None or not has_statistics(model.net):
+            return None
         index = torch.arange(0, len(task.search), self._every(rows))
         if len(index) < _LEAST_ROWS:
             return None
@@ -92,8 +92,6 @@ class SupervisedProbe(Probe):
         parts = index.tensor_split(math.ceil(len(index) / _STATISTICS_ROWS))
         batches = [on_model(model, task.search.batch(some, seed=0).inputs) for some in parts]
         net = with_statistics_of(model.net, batches, call=model.call)
-        if net is None or model.reader is None:
-            return None
         with torch.no_grad():
             outputs = torch.cat([model.reader(model.call(net, inputs)) for inputs in batches]).cpu()
         return outputs.to(torch.float32).reshape(1, len(outputs), -1)
