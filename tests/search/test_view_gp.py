@@ -88,7 +88,8 @@ def test_distances_of_points_far_from_the_origin_are_not_lost_to_rounding():
 
 def test_the_features_that_explain_the_costs_are_the_likeliest():
     told, chance = cloud(60, seed=8), cloud(60, seed=9)
-    assert likeliest([chance, told, cloud(60, seed=10)], bowl(told)) == 1
+    candidates = [(each, squared_distances(each, each)) for each in (chance, told, cloud(60, seed=10))]
+    assert likeliest(candidates, bowl(told)) == 1
 
 
 def test_costs_without_any_difference_are_no_error():

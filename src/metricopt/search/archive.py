@@ -32,7 +32,7 @@ class Archive:
         (True, 1)
     """
 
-    def __init__(self, oracle: Oracle, queries: int, *, caution: float = 0.0) -> None:
+    def __init__(self, oracle: Oracle, queries: int, *, caution: float = 0.0, rows: int = 1000) -> None:
         self.oracle = oracle
         self.queries = queries
         self.caution = caution
@@ -41,6 +41,8 @@ class Archive:
         self.best, self.best_cost = torch.zeros(oracle.dim), math.inf
         self.plain, self.plain_cost = self.best, self.best_cost
         self._returned, self._returned_cost = self.best, self.best_cost
+        self._rows = rows
+        self._fresh: list[tuple[Tensor, Tensor, Tensor]] = []
         self._free = 0  # queries that were not plain
         self._incumbents: list[tuple[int, Tensor]] = []
         self._plains: list[tuple[int, Tensor]] = []
@@ -63,6 +65,7 @@ class Archive:
             return
         costs = self.oracle.observe(points, stage=stage).float()
         self.points, self.costs = torch.cat([self.points, points]), torch.cat([self.costs, costs])
+        self._fresh.append((points, self.oracle.shown(points, rows=self._rows), costs))
         lowest, index = torch.nan_to_num(costs, nan=math.inf).min(0)
         cost, point = float(lowest), points[index].clone()
         self._free += 0 if plain else len(points)
@@ -127,6 +130,14 @@ class Archive:
     def asked(self, points: Tensor) -> Tensor:
         """Which of the points (n, dim) have been queried before, up to rounding, (n,)."""
         return (torch.cdist(points, self.points, compute_mode="donot_use_mm_for_euclid_dist") < _SAME).any(1)
+
+    def fresh(self) -> list[tuple[Tensor, Tensor, Tensor]]:
+        """Points answered since this was last asked, what was shown of them, and their costs, call by call."""
+        fresh, self._fresh = self._fresh, []
+        answered = [~costs.isnan() for _, _, costs in fresh]
+        return [
+            (p[known], shown[known], costs[known]) for (p, shown, costs), known in zip(fresh, answered, strict=True)
+        ]
 
     def known(self) -> tuple[Tensor, Tensor]:
         """Points and costs of the queries that were answered."""

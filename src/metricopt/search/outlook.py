@@ -9,9 +9,10 @@ from metricopt.search.geometry import Geometry, geometry_of
 from metricopt.task.probe import Probe
 from metricopt.task.views import View
 
-_STEP = 0.02  # of the central differences: small against any useful change of phi, large against float32's rounding
+_STEP = 0.02  # of the differences: small against any useful change of phi, large against float32's rounding
 _SHRINK = 0.9  # of the steps of a descent
 _AT_ONCE = 64  # candidates
+_FIT_STEPS, _DAMPING = 2, 1e-3  # more steps came no nearer
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Outlook:
 
 
 def measured(probe: Probe, phi: Tensor, *, rows: int) -> tuple[Outlook, Geometry]:
-    """The outlook from one phi (dim,) and its geometry, by central differences: 2 dim + 1 forward passes, no query.
+    """The outlook from one phi (dim,) and its geometry, by differences: dim + 1 forward passes, no query.
 
     Example:
         >>> from metricopt.task.quadratic import QuadraticTask
@@ -81,8 +82,31 @@ def measured(probe: Probe, phi: Tensor, *, rows: int) -> tuple[Outlook, Geometry
         >>> torch.allclose(geometry.plain(torch.ones(1, 3)).norm(), torch.tensor(3.0).sqrt(), atol=1e-3)
         True
     """
-    steps = _STEP * torch.eye(probe.dim)
-    ahead, behind = probe.shown(phi + steps, rows=rows), probe.shown(phi - steps, rows=rows)  # (dim, n, columns)
-    change = (probe.responses(ahead) - probe.responses(behind)) / (2 * _STEP)
-    jacobian = (ahead - behind) / (2 * _STEP)
-    return Outlook(phi.clone(), probe.shown(phi[None], rows=rows)[0], jacobian), geometry_of(change)
+    origin, ahead = _shown_around(probe, phi, rows)
+    change = (probe.responses(ahead) - probe.responses(origin)) / _STEP
+    return Outlook(phi.clone(), origin[0], (ahead - origin) / _STEP), geometry_of(change)
+
+
+def fitted_to(probe: Probe, outputs: Tensor, *, rows: int) -> Tensor:
+    """phi (dim,) whose predictions come near those of outputs (1, n, columns): two steps of Gauss and Newton from 0.
+
+    Example:
+        >>> from metricopt.task.quadratic import QuadraticTask
+        >>> phi = fitted_to(QuadraticTask(dim=2).probe(), torch.tensor([[[0.5, -0.5]]]), rows=10)
+        >>> torch.allclose(phi, torch.tensor([0.5, -0.5]), atol=0.01)
+        True
+    """
+    wanted, phi = probe.responses(outputs), torch.zeros(probe.dim)
+    for _ in range(_FIT_STEPS):
+        origin, ahead = (probe.responses(some) for some in _shown_around(probe, phi, rows))
+        change = (ahead - origin) / _STEP  # (dim, features)
+        curvature = change @ change.T
+        # What hardly changes predictions stays where it is.
+        damping = _DAMPING * curvature.diagonal().max() * torch.eye(probe.dim)
+        phi = phi + torch.linalg.solve(curvature + damping, change @ (wanted - origin)[0])
+    return phi
+
+
+def _shown_around(probe: Probe, phi: Tensor, rows: int) -> tuple[Tensor, Tensor]:
+    """What is shown at phi, (1, n, columns), and a step away along each coordinate, (dim, n, columns)."""
+    return probe.shown(phi[None], rows=rows), probe.shown(phi + _STEP * torch.eye(probe.dim), rows=rows)

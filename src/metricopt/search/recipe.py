@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 
-RECIPE_VERSION = 2
+RECIPE_VERSION = 3
 """Version of what the library's searches find: the default one and the paper's stages.
 
 To be bumped by hand with any change of their results, were it in the last bit; `tests/replay` sees to that. Records of
-experiments name the version they were made by. 2 is release 0.1.0, whose searches gave the same bits. 1 is the paper's
+experiments name the version they were made by. 3 remembers the answers near the best one, asks by expected improvement
+first and has a start from inputs. 2 is release 0.1.0, whose searches gave the same bits. 1 is the paper's
 stages before their paths were observed at steps that all have in common.
 """
 
@@ -20,6 +21,7 @@ class Recipe:
             own labels where these are visible) and go on from the best of them.
         start_steps: Steps of that loss finetuning.
         start_lr: Adam's first rate in it; the same as the rivals that finetune on a loss have.
+        inputs: Query a phi that predicts as if BatchNorms had the statistics of the metric's inputs.
         shifts: Line searches along the output shifts take part, as post-hoc threshold tuning would.
         whiten: Measure distances in phi by how much predictions change, instead of by coordinates.
         guided: A share of the candidates lies in the span of group-wise loss gradients (Eq. 3's idea).
@@ -27,6 +29,7 @@ class Recipe:
         candidates: Points the value function ranks for each batch.
         views: Whether the value is a function of what the metric sees of the predictions, or else of phi.
         descent: Steps down slopes of the value function's samples that propose candidates; 0 for random ones alone.
+        improvement: Answers up to which candidates are chosen by expected improvement, and by Thompson samples after.
         radius: First radius of the trust region, in units of whitened distance.
         smallest: Radius below which the region starts over.
         least: Share of the better arm's queries that the other arm gets at least.
@@ -45,6 +48,7 @@ class Recipe:
     starts: bool = True
     start_steps: int = 500
     start_lr: float = 0.5
+    inputs: bool = True
     shifts: bool = True
     whiten: bool = True
     guided: bool = True
@@ -52,6 +56,7 @@ class Recipe:
     candidates: int = 200
     views: bool = True
     descent: int = 30
+    improvement: int = 100
     radius: float = 0.2
     smallest: float = 0.02
     least: float = 0.25

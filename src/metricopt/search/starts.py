@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from metricopt.core.clock import now, since
+from metricopt.search.outlook import fitted_to
 from metricopt.task.finetuning import finetuning
 from metricopt.task.probe import Probe
 
@@ -74,3 +75,20 @@ def loss_starts(
     kept = [phi for number, phi in enumerate(path, start=1) if number in stops]
     starts = probe.sound_starts(torch.stack(kept))
     return starts[torch.isfinite(starts).all(1)]
+
+
+def input_start(probe: Probe, *, rows: int) -> Tensor:
+    """phi (1, dim) that predicts as if the network had been fitted to the metric's inputs; (0, dim) if that has none.
+
+    It looks at inputs only: neither labels nor queries.
+
+    Example:
+        >>> from metricopt.task.quadratic import QuadraticTask
+        >>> input_start(QuadraticTask(dim=4).probe(), rows=10).shape
+        torch.Size([0, 4])
+    """
+    outputs = probe.shown_by_inputs(rows=rows)
+    if outputs is None or not bool(outputs.isfinite().all()):
+        return torch.zeros(0, probe.dim)
+    phi = fitted_to(probe, outputs, rows=rows)[None]
+    return phi[torch.isfinite(phi).all(1)]

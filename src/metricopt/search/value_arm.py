@@ -6,16 +6,20 @@ from torch import Tensor
 from metricopt.core.ranks import rank_correlation
 from metricopt.gaussian_process import Hyperparameters
 from metricopt.search.archive import Archive
+from metricopt.search.choosing import by_improvement, by_samples
 from metricopt.search.geometry import Geometry, euclidean
+from metricopt.search.memory import Memory
 from metricopt.search.outlook import Outlook, measured
 from metricopt.search.proposals import sparse_steps, steps_in_span, within
 from metricopt.search.recipe import Recipe
-from metricopt.search.view_gp import ViewGP, likeliest, squared_distances, view_gp
+from metricopt.search.view_gp import ViewGP, likeliest, view_gp
 from metricopt.task.oracle import Oracle
 from metricopt.task.views import RAW, View
 
 _LEAST = 6  # answers a value function is fitted to
-_MEASURE = 40  # queries after which the change of predictions with phi is measured anew
+# Queries after which the change of predictions with phi, and gradients of the loss, are measured anew, and the share
+# of all queries so far: they take as many forward passes as a dozen queries, and a search moves ever less.
+_MEASURE, _MEASURE_SHARE = 40, 0.5
 _REFIT = 25  # queries after which hyper-parameters are chosen anew
 _SAME = 0.05  # of the candidates' usual squared distance to the nearest point answered: below it they are alike
 _GROWTH, _LARGEST = 1.6, 2.0  # of the trust region's radius
@@ -52,20 +56,21 @@ class ValueArm:
         self._radius, self._won, self._lost = recipe.radius, 0, 0
         self._geometry = euclidean(oracle.dim)
         self._outlook: Outlook | None = None
-        self._guide: tuple[Tensor, Tensor] | None = None
-        self._seen: dict[str, Tensor] = {}
+        self._guide: Tensor | None = None
+        self._memory = Memory(self._views)
         self._like: Hyperparameters | None = None
         self._measured = self._fitted = -(10**9)
         self.view: View = self._views[0]
         self.value: ViewGP | None = None
 
     def pull(self, archive: Archive) -> None:
-        """Fit the value function to all answers and query what its samples like best near the best point."""
+        """Fit the value function to the answers and query what its samples like best near the best point."""
         outlook = self._look(archive)
-        if len(archive.known()[1]) < _LEAST:
+        self._remember(archive)
+        if len(self._memory.costs) < _LEAST:
             chosen = self._candidates(archive.best)[: self._recipe.batch]
         else:
-            self.value = self._fit(archive)
+            self.value = self._fit()
             chosen = self._choose(archive.best, outlook, self.value)
         before, start = archive.best_cost, len(archive.costs)
         archive.observe(archive.best + self._geometry.plain(chosen), stage="value")
@@ -84,10 +89,12 @@ class ValueArm:
     def _look(self, archive: Archive) -> Outlook:
         """What is shown around the best point; how it changes with phi is measured anew once in a while."""
         outlook, best, rows = self._outlook, archive.best, self._recipe.rows
-        if outlook is None or len(archive.costs) - self._measured > _MEASURE:
+        made = len(archive.costs)
+        if outlook is None or made - self._measured > max(_MEASURE, _MEASURE_SHARE * self._measured):
+            self._guide = None
             outlook, geometry = measured(self._probe, best, rows=rows)
             self._geometry = geometry if self._recipe.whiten else euclidean(self._probe.dim)
-            self._measured = len(archive.costs)
+            self._measured = made
         elif not torch.equal(outlook.centre, best):
             outlook = outlook.around(self._probe, best, rows=rows)
         if not self._recipe.views:  # the value is a function of phi then, in whitened coordinates
@@ -95,26 +102,29 @@ class ValueArm:
         self._outlook = outlook
         return outlook
 
-    def _fit(self, archive: Archive) -> ViewGP:
-        points, costs = archive.known()
-        if len(costs) - self._fitted >= min(_REFIT, len(costs) // 4):
+    def _remember(self, archive: Archive) -> None:
+        """Take in what was answered since the last pull."""
+        for points, outputs, costs in archive.fresh():
+            self._memory.add(points, outputs if self._recipe.views else points[:, None], costs)
+
+    def _fit(self) -> ViewGP:
+        memory = self._memory
+        if memory.taken - self._fitted >= min(_REFIT, len(memory.costs) // 4):
             views = self._views
-            self.view = views[likeliest([self._features(v, points) for v in views], costs) if len(views) > 1 else 0]
-            self._like, self._fitted = None, len(costs)
-        value = view_gp(self._features(self.view, points), costs, like=self._like)
+            seen = [(memory.features(view), memory.squares(view)) for view in views]
+            self.view = views[likeliest(seen, memory.costs) if len(views) > 1 else 0]
+            memory.forget(self.view)
+            self._like, self._fitted = None, memory.taken
+        value = self._fitted_to(slice(None), like=self._like)
         self._like = value.hyperparameters
         return value
 
-    def _features(self, view: View, points: Tensor) -> Tensor:
-        """What is seen of the points answered so far, (n, features); what was seen before is remembered."""
-        if not self._recipe.views:
-            return self._geometry.whitened(points)
-        known = self._seen.get(view.name, torch.zeros(0))
-        if len(points) > len(known):
-            fresh = points[len(known) :].split(32)
-            parts = [view.features(self._probe.shown(some, rows=self._recipe.rows)) for some in fresh]
-            self._seen[view.name] = torch.cat([known, *parts] if len(known) else parts)
-        return self._seen[view.name]
+    def _fitted_to(self, chosen: Tensor | slice, *, like: Hyperparameters | None = None) -> ViewGP:
+        """The value function of some of the points remembered."""
+        memory = self._memory
+        # In whitened coordinates of phi distances change with every measurement of the geometry.
+        squares = memory.squares(self.view)[chosen][:, chosen] if self._recipe.views else None
+        return view_gp(self._seen(chosen), memory.costs[chosen], like=like, squares=squares)
 
     def _choose(self, best: Tensor, outlook: Outlook, value: ViewGP) -> Tensor:
         """As many whitened steps as are queried next: each the best of all candidates for one sample of the value."""
@@ -128,32 +138,40 @@ class ValueArm:
             ways = outlook.descend(self.view, slopes, self._geometry, bound=bound, iterations=recipe.descent)
             steps = torch.cat([*ways, steps])
         seen = outlook.features(self.view, self._geometry.plain(steps))
-        fresh = _fresh(seen, value.features)
-        steps, beliefs = steps[fresh], value.samples(seen[fresh], heat, self._generator)
-        chosen: list[int] = []
-        for belief in beliefs[: len(steps)]:
-            belief[chosen] = torch.inf
-            chosen.append(int(belief.argmin()))
-        return steps[chosen]
+        apart = value.apart(seen)
+        fresh = _fresh(apart)
+        steps, seen, apart = steps[fresh], seen[fresh], apart[fresh]
+        if self._memory.taken < recipe.improvement:
+            mean, covariance = value.joint(seen, apart=apart)
+            lowest, noise = float(value(value.features).min()), float(value.hyperparameters.noise_variance)
+            return steps[by_improvement(mean, covariance, lowest=lowest, noise=noise, count=recipe.batch)]
+        return steps[by_samples(value.samples(seen, heat, self._generator, apart=apart))]
 
     def _note(self, value: ViewGP, outlook: Outlook, chosen: Tensor, costs: Tensor) -> None:
         asked = outlook.features(self.view, self._geometry.plain(chosen[: len(costs)]))
-        forecast = {"predicted": value(asked).tolist(), "true": costs.tolist(), "std": value.std(asked).tolist()}
+        mean, std = value.forecast(asked)
+        forecast = {"predicted": mean.tolist(), "true": costs.tolist(), "std": std.tolist()}
         ledger = self._oracle.ledger
         ledger.note("forecast", {"first": len(ledger.queries) - len(costs), **forecast})
 
     def held_out_correlation(self, archive: Archive, *, folds: int = 5) -> float:
-        """Rank correlation of value functions fitted to four fifths of the queries with the other fifth's answers."""
-        points, costs = archive.known()
-        if len(points) < 4 * folds:
+        """Rank correlation of value functions fitted to four fifths of what is remembered with the other fifth."""
+        self._remember(archive)
+        memory = self._memory
+        memory.forget(self.view)
+        if len(memory.costs) < 4 * folds:
             return 0.0
-        seen = self._features(self.view, points)
-        fold = torch.randperm(len(points), generator=self._generator) % folds
-        predicted = torch.zeros_like(costs)
+        fold = torch.randperm(len(memory.costs), generator=self._generator) % folds
+        predicted = torch.zeros_like(memory.costs)
         for k in range(folds):
-            kept = fold != k
-            predicted[~kept] = view_gp(seen[kept], costs[kept])(seen[~kept])
-        return rank_correlation(predicted, costs)
+            kept, left_out = (fold != k).nonzero()[:, 0], (fold == k).nonzero()[:, 0]
+            value = self._fitted_to(kept)
+            predicted[left_out] = value(self._seen(left_out))
+        return rank_correlation(predicted, memory.costs)
+
+    def _seen(self, chosen: Tensor | slice) -> Tensor:
+        features = self._memory.features(self.view)[chosen]
+        return features if self._recipe.views else self._geometry.whitened(features)
 
     def _candidates(self, best: Tensor) -> Tensor:
         count, geometry, generator = self._recipe.candidates, self._geometry, self._generator
@@ -172,10 +190,10 @@ class ValueArm:
         return [(gradients, 4), (shifts, 6), (ways[ways.norm(dim=1) > 1e-4], 8)]
 
     def _gradients(self, best: Tensor) -> Tensor:
-        """Group-wise loss gradients at the best point, computed anew only when it has moved."""
-        if self._guide is None or not torch.equal(self._guide[0], best):
-            self._guide = (best.clone(), self._probe.directions(best))
-        return self._guide[1]
+        """Group-wise loss gradients near the best point."""
+        if self._guide is None:
+            self._guide = self._probe.directions(best)
+        return self._guide
 
     def _adjust(self, *, improved: bool) -> None:
         self._won, self._lost = (self._won + 1, 0) if improved else (0, self._lost + 1)
@@ -187,7 +205,7 @@ class ValueArm:
             self._radius = self._recipe.radius
 
 
-def _fresh(seen: Tensor, known: Tensor) -> Tensor:
-    """Which of the candidates do not look like a point that was answered before, (n,); their cost is known."""
-    apart = squared_distances(seen, known).amin(1)
-    return apart > _SAME * apart.median() if bool(apart.any()) else torch.ones(len(seen), dtype=torch.bool)
+def _fresh(apart: Tensor) -> Tensor:
+    """Which candidates, so far from each point remembered (n, points), do not look like any of them, (n,)."""
+    nearest = apart.amin(1)
+    return nearest > _SAME * nearest.median() if bool(nearest.any()) else torch.ones(len(nearest), dtype=torch.bool)

@@ -21,7 +21,7 @@ _NOISE_RATIOS = (1e-4, 1e-3, 1e-2, 1e-1)
 # Samples are drawn at hundreds of points that differ by a few predictions.
 _JITTER = 1e-5
 
-_LARGE = 100.0  # of features, from where single precision is too coarse for their distances
+_LARGE = 100.0  # distance from the centre, from where single precision is too coarse for those between points
 
 
 @dataclass(frozen=True)
@@ -48,41 +48,66 @@ class ViewGP:
 
     def __call__(self, features: Tensor) -> Tensor:
         """Expected cost, (n,)."""
-        return self._mean(self._correlation(features, self.features)).to(features)
+        return self._mean(self._correlation(self.apart(features))).to(features)
 
     def std(self, features: Tensor) -> Tensor:
         """How unsure that expectation is, (n,)."""
-        white = self._whitened(self._correlation(features, self.features).T)
-        return ((1 - white.square().sum(0)).clamp_min(0).sqrt() * self._scale).to(features)
+        return self.forecast(features)[1]
 
-    def samples(self, features: Tensor, heat: Tensor, generator: torch.Generator) -> Tensor:
+    def forecast(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Expected cost and how unsure it is, (n,) each."""
+        cross = self._correlation(self.apart(features))
+        white = self._whitened(cross.T)
+        std = (1 - white.square().sum(0)).clamp_min(0).sqrt() * self._scale
+        return self._mean(cross).to(features), std.to(features)
+
+    def apart(self, features: Tensor) -> Tensor:
+        """Squared distances from features (m, features) to those observed, (m, n)."""
+        return squared_distances(features, self.features)
+
+    def joint(self, features: Tensor, *, apart: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Expected costs (n,) and their covariance (n, n) in double precision.
+
+        Args:
+            features: Where, (n, features).
+            apart: `self.apart(features)`, if it is known already.
+        """
+        cross = self._correlation(self.apart(features) if apart is None else apart)
+        white = self._whitened(cross.T)
+        covariance = self._correlation(squared_distances(features, features)) - white.T @ white
+        return self._mean(cross), covariance * self._scale**2
+
+    def samples(
+        self, features: Tensor, heat: Tensor, generator: torch.Generator, *, apart: Tensor | None = None
+    ) -> Tensor:
         """Functions drawn from what is believed, evaluated jointly at the features: (samples, n).
 
         Args:
             features: Where to evaluate them, (n, features).
             heat: For each sample, how far it strays from the mean: 0 is the mean itself, 1 a fair draw.
             generator: Where draws come from.
+            apart: `self.apart(features)`, if it is known already.
         """
-        cross = self._correlation(features, self.features)
-        white = self._whitened(cross.T)
-        covariance = self._correlation(features, features) - white.T @ white
-        root = _root(covariance) * self._scale
+        mean, covariance = self.joint(features, apart=apart)
+        root = _root(covariance, self._scale**2)
         noise = torch.randn(len(features), len(heat), generator=generator, dtype=torch.float64)
-        return (self._mean(cross)[:, None] + heat * (root @ noise)).T.to(features)
+        return (mean[:, None] + heat * (root @ noise)).T.to(features)
 
     def slopes(self, at: Tensor, heat: Tensor, generator: torch.Generator) -> Tensor:
         """Gradients of functions drawn from what is believed, at one point (features,): (samples, features).
 
         Each is a linear function drawn from the prior around that point, corrected by what is known (Matheron's rule).
         """
-        squared, ratio = self._squared_length, self._ratio
-        steps = self.features - at
-        prior = torch.randn(steps.shape[1], len(heat), generator=generator) / squared**0.5
-        noise = ratio**0.5 * torch.randn(len(steps), len(heat), generator=generator)
-        correction = torch.cholesky_solve(-(steps @ prior + noise).double(), self.factor)
+        squared, ratio, seen = self._squared_length, self._ratio, self.features
+        prior = torch.randn(seen.shape[1], len(heat), generator=generator) / squared**0.5
+        noise = ratio**0.5 * torch.randn(len(seen), len(heat), generator=generator)
+        # Steps from there to what was seen are never written down: they would be as many numbers again.
+        along = seen @ prior - at @ prior  # (n, samples)
+        correction = torch.cholesky_solve(-(along + noise).double(), self.factor)
         weights = self.weights[:, None] + heat * correction
-        near = torch.exp(-steps.square().sum(1).double() / (2 * squared))
-        slopes = steps.T @ (near[:, None] * weights / squared).to(steps) + heat.to(steps) * prior
+        near = torch.exp(self.apart(at[None])[0] / (-2 * squared))
+        pulls = (near[:, None] * weights / squared).to(seen)
+        slopes = seen.T @ pulls - at[:, None] * pulls.sum(0) + heat.to(seen) * prior
         return (slopes * self._scale).T
 
     @property
@@ -97,8 +122,8 @@ class ViewGP:
     def _ratio(self) -> float:
         return float(self.hyperparameters.noise_variance / self.hyperparameters.signal_variance)
 
-    def _correlation(self, a: Tensor, b: Tensor) -> Tensor:
-        return torch.exp(-squared_distances(a, b) / (2 * self._squared_length))
+    def _correlation(self, apart: Tensor) -> Tensor:
+        return torch.exp(apart / (-2 * self._squared_length))
 
     def _mean(self, cross: Tensor) -> Tensor:
         return cross @ self.weights * self._scale + self.hyperparameters.mean
@@ -107,9 +132,10 @@ class ViewGP:
         return torch.linalg.solve_triangular(self.factor, right, upper=False)
 
 
-def _root(covariance: Tensor) -> Tensor:
+def _root(covariance: Tensor, signal: float) -> Tensor:
     """A matrix R with R R^T = covariance (n, n), which may be singular, and indefinite by rounding."""
-    factor, failed = torch.linalg.cholesky_ex(covariance + _JITTER * torch.eye(len(covariance), dtype=torch.float64))
+    jitter = _JITTER * signal * torch.eye(len(covariance), dtype=torch.float64)
+    factor, failed = torch.linalg.cholesky_ex(covariance + jitter)
     if not failed:
         return factor
     eigenvalues, vectors = torch.linalg.eigh(covariance)
@@ -126,16 +152,23 @@ def squared_distances(a: Tensor, b: Tensor) -> Tensor:
     # One product of matrices: features are thousands, and differences row by row would take as many passes. Centred
     # first: points far from the origin but near each other would lose their distance to rounding.
     centre = b.mean(0)
-    a, b = a - centre, b - centre
-    if float(b.abs().amax()) > _LARGE:
+    same, a = a is b, a - centre
+    b = a if same else b - centre
+    squares = torch.linalg.vecdot(b, b)
+    if float(squares.amax()) > _LARGE**2:
         # Far apart from each other, too: in single precision the small distances would be lost beside the large ones.
         a, b = a.double(), b.double()
-    squares = a.square().sum(1)[:, None] + b.square().sum(1)
-    return (squares - 2 * (a @ b.T)).clamp_min(0).double()
+        squares = torch.linalg.vecdot(b, b)
+    own = squares if same else torch.linalg.vecdot(a, a)
+    return torch.addmm(own[:, None] + squares, a, b.T, alpha=-2).clamp_min_(0).double()
 
 
-def view_gp(features: Tensor, costs: Tensor, *, like: Hyperparameters | None = None) -> ViewGP:
+def view_gp(
+    features: Tensor, costs: Tensor, *, like: Hyperparameters | None = None, squares: Tensor | None = None
+) -> ViewGP:
     """The process for finite costs (n,) at features (n, features), with the most likely hyper-parameters or given ones.
+
+    Squared distances (n, n) of the features need not be computed where they are known.
 
     Example:
         >>> seen = torch.linspace(-1, 1, 12)[:, None]
@@ -143,35 +176,35 @@ def view_gp(features: Tensor, costs: Tensor, *, like: Hyperparameters | None = N
         >>> bool(value.std(torch.tensor([[9.0]])) > 10 * value.std(torch.tensor([[0.05]])))
         True
     """
-    h = _most_likely(features, costs)[0] if like is None else like
+    squares = squared_distances(features, features) if squares is None else squares
+    h = _most_likely(features, costs, squares)[0] if like is None else like
     ratio = h.noise_variance / h.signal_variance
 
-    def factorised(features: Tensor) -> Tensor:
-        correlation = torch.exp(-squared_distances(features, features) / (2 * h.length_scale**2))
-        return cholesky(correlation + (ratio + _JITTER) * torch.eye(len(features), dtype=torch.float64))
+    def factorised(squares: Tensor) -> Tensor:
+        correlation = torch.exp(squares / (-2 * h.length_scale**2))
+        return cholesky(correlation + (ratio + _JITTER) * torch.eye(len(squares), dtype=torch.float64))
 
-    factor = _precisely_if_need_be(factorised, features)
+    factor = _precisely_if_need_be(factorised, features, squares)
     residual = (costs.double() - h.mean) / h.signal_variance.sqrt()
     return ViewGP(features, h, factor, torch.cholesky_solve(residual[:, None], factor)[:, 0])
 
 
-def likeliest(candidates: Sequence[Tensor], costs: Tensor) -> int:
-    """Which of several features (n, features) of the same points explain their costs (n,) best.
+def likeliest(candidates: Sequence[tuple[Tensor, Tensor]], costs: Tensor) -> int:
+    """Which of several features (n, features) of the same points, with their squares, explain their costs (n,) best.
 
     Example:
         >>> told, chance = (torch.randn(30, 1, generator=torch.Generator().manual_seed(seed)) for seed in (0, 1))
-        >>> likeliest([chance, told], told[:, 0])
+        >>> likeliest([(each, squared_distances(each, each)) for each in (chance, told)], told[:, 0])
         1
     """
-    evidence = [_most_likely(each, costs)[1] for each in candidates]
+    evidence = [_most_likely(features, costs, squares)[1] for features, squares in candidates]
     return int(torch.tensor(evidence).argmax())
 
 
-def _most_likely(features: Tensor, costs: Tensor) -> tuple[Hyperparameters, float]:
+def _most_likely(features: Tensor, costs: Tensor, squares: Tensor) -> tuple[Hyperparameters, float]:
     """Hyper-parameters on a grid of lengths around the median distance, and the logarithm of their likelihood."""
 
-    def fitted(features: Tensor) -> tuple[Hyperparameters, Tensor]:
-        apart = squared_distances(features, features)
+    def fitted(apart: Tensor) -> tuple[Hyperparameters, Tensor]:
         usual = float(apart[apart > 0].median()) ** 0.5 if bool((apart > 0).any()) else 1.0
         lengths = usual * torch.tensor(_RELATIVE_LENGTHS, dtype=torch.float64)
         correlations = torch.exp(-apart / (2 * lengths[:, None, None].square()))
@@ -179,16 +212,17 @@ def _most_likely(features: Tensor, costs: Tensor) -> tuple[Hyperparameters, floa
         ratios = torch.tensor(_NOISE_RATIOS)
         return fit_correlations(correlations[None], costs[None], length_scales=lengths, noise_ratios=ratios)
 
-    found, likelihood = _precisely_if_need_be(fitted, features)
+    found, likelihood = _precisely_if_need_be(fitted, features, squares)
     return found, float(likelihood)
 
 
-def _precisely_if_need_be(work: Callable[[Tensor], Result], features: Tensor) -> Result:
-    """`work(features)`; in double precision if single precision makes a covariance indefinite, at twice the time.
+def _precisely_if_need_be(work: Callable[[Tensor], Result], features: Tensor, squares: Tensor) -> Result:
+    """`work(squares)`; with distances in double precision if those in single precision make a covariance indefinite.
 
     A squared distance is the difference of two squares, which the jitter makes good unless a point lies far off.
     """
     try:
-        return work(features)
+        return work(squares)
     except DataError:
-        return work(features.double())
+        precise = features.double()
+        return work(squared_distances(precise, precise))

@@ -12,6 +12,7 @@ from metricopt.core.seeding import stream
 from metricopt.search.archive import Archive
 from metricopt.search.arms import Arm, ShiftArm
 from metricopt.search.recipe import Recipe
+from metricopt.search.starts import input_start
 from metricopt.search.threshold_arm import ThresholdArm
 from metricopt.search.value_arm import ValueArm
 from metricopt.task.oracle import Oracle
@@ -56,13 +57,17 @@ def walk(
     recipe = Recipe() if recipe is None else recipe
     if queries < 1:
         raise BudgetError(f"the search was given {queries} metric queries; expected at least 1")
-    archive = Archive(oracle, queries, caution=recipe.caution)
+    archive = Archive(oracle, queries, caution=recipe.caution, rows=recipe.rows)
     _check_answers(archive)
     found = starts if isinstance(starts, Tensor) else starts()
     landmarks = torch.cat([torch.zeros(1, oracle.dim), found]) if recipe.starts else torch.zeros(1, oracle.dim)
     for number, landmark in enumerate(landmarks[1:]):
         # On rows whose labels it has learnt a start looks better than it is.
         archive.observe(landmark[None], stage="start", plain=number < oracle.probe.plain_starts)
+    if recipe.inputs:
+        moved = input_start(oracle.probe, rows=recipe.rows)
+        archive.observe(moved, stage="start", plain=True)
+        landmarks = torch.cat([landmarks, moved])
     value = ValueArm(oracle, recipe, landmarks=landmarks, generator=stream(seed, "value arm"))
     arms: list[Arm] = [value]
     shifts = oracle.probe.shift_coordinates

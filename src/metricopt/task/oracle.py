@@ -55,6 +55,7 @@ class Oracle:
         self._margins: list[float] | None = None
         self._resamples: dict[bytes, Tensor] = {}
         self._doubted: set[bytes] = set()
+        self._last: tuple[Tensor, Any] | None = None  # phi and its predictions
 
     @property
     def dim(self) -> int:
@@ -78,6 +79,18 @@ class Oracle:
             return self._observed(phi, stage, shown)
         return torch.cat([self._observed(part, stage) for part in phi.split(self.task.members_at_once)])
 
+    def shown(self, phi: Tensor, *, rows: int) -> Tensor:
+        """As `probe.shown`, of phi (population, dim) just observed: what the metric was shown is not computed again.
+
+        Unless the answers came from a journal: then it is, the same way, for the same bits.
+        """
+        if not self.probe.shares_predictions or len(phi) > self.task.members_at_once:
+            return self.probe.shown(phi, rows=rows)
+        last, predictions = self._last or (None, None)
+        if last is None or not torch.equal(last, phi):
+            predictions = self.task.predictions(phi)
+        return self.probe.shown_of(predictions, rows=rows)
+
     def _observed(self, phi: Tensor, stage: str, shown: Any = None) -> Tensor:
         sheet = self.ledger.sheet(phi, stage=stage)
         if sheet.missing:
@@ -86,7 +99,9 @@ class Oracle:
 
     def fill(self, sheet: Sheet, shown: Any = None) -> None:
         """Write the missing answers on a sheet; all members are computed, so that bits do not depend on who asks."""
+        self._last = None  # before the next ones take as much memory
         predictions, beyond = self.task.predictions(sheet.phi) if shown is None else shown, self._beyond()
+        self._last = (sheet.phi, predictions) if shown is None else None
         kept = [self.task.values(predictions, each.metric, sheet.missing) for each in self.keep]
         # Beyond what was measured for the margins, which is counted where it is asked.
         made = self._beyond() - beyond

@@ -39,9 +39,25 @@ class Probe:
         """
         return phi[:, None, :]
 
+    @property
+    def shares_predictions(self) -> bool:
+        """Whether what the metric was given tells what `shown` would show."""
+        return False
+
+    def shown_of(self, predictions: Any, *, rows: int) -> Tensor:
+        """As `shown`, of a population whose predictions are known, if these are shared."""
+        raise NotImplementedError
+
     def responses(self, outputs: Tensor) -> Tensor:
         """What `shown` gives, scaled so that distances mean how differently two members predict: (population, ...)."""
         return outputs.flatten(1)
+
+    def shown_by_inputs(self, *, rows: int) -> Tensor | None:  # noqa: ARG002
+        """What would be shown at phi = 0, (1, n, columns), had the network been fitted to the metric's inputs.
+
+        None unless a task knows how to do that without labels.
+        """
+        return None
 
     def directions(self, phi: Tensor) -> Tensor:
         """Loss gradients of groups of examples at one phi (dim,): (groups, dim); none unless a task knows groups."""

@@ -13,6 +13,8 @@ from metricopt.data.dataset import Examples
 from metricopt.data.sampling import Kind, Sampling
 from metricopt.task.fisher import fisher_features
 from metricopt.task.group_gradients import loss_bands, loss_gradient, mean_loss
+from metricopt.task.input_statistics import has_statistics, with_statistics_of
+from metricopt.task.predictions import Predictions
 from metricopt.task.probe import Probe
 from metricopt.task.supervised import SupervisedTask
 from metricopt.task.views import RAW, View, views_of
@@ -22,6 +24,7 @@ _FEATURES, _LEAST_ROWS = 20_000, 100
 # Of networks that are slow: passes' worth of rows for all gradients of groups, rows of a mini-batch at least, and how
 # many times a pass forward one forward and backward takes.
 _PASSES, _LEAST_BATCH, _BACKWARD = 4, 8, 3
+_STATISTICS_ROWS = 256  # a batch whose means and variances are taken
 
 
 class SupervisedProbe(Probe):
@@ -63,11 +66,39 @@ class SupervisedProbe(Probe):
         """Outputs on evenly spread rows of the search data, (population, n, columns); fewer rows of many columns."""
         if not self._readable:
             return super().shown(phi, rows=rows)
-        columns = max(1, self._columns)
-        rows = min(rows, max(_LEAST_ROWS, _FEATURES // columns))
-        every = math.ceil(len(self._task.search) / rows)
-        outputs = self._task.search_outputs(phi, every=every).to(phi)
+        outputs = self._task.search_outputs(phi, every=self._every(rows)).to(phi)
         return outputs.reshape(*outputs.shape[:2], -1)
+
+    @property
+    def shares_predictions(self) -> bool:
+        """Whether the metric is given tensors."""
+        return self._readable and self._task.metric.on not in ("outputs", "model")
+
+    def shown_of(self, predictions: Predictions, *, rows: int) -> Tensor:
+        """The same rows of outputs that the metric was given."""
+        assert predictions.read is not None
+        outputs = predictions.read[:, :: self._every(rows)].to(predictions.phi).contiguous()  # not a part of all rows
+        return outputs.reshape(*outputs.shape[:2], -1)
+
+    def shown_by_inputs(self, *, rows: int) -> Tensor | None:
+        """The outputs shown with BatchNorm statistics of the same rows; None of a network without such layers."""
+        task, model = self._task, self._task.model
+        if not self._readable or model.reader is None or not has_statistics(model.net):
+            return None
+        index = torch.arange(0, len(task.search), self._every(rows))
+        if len(index) < _LEAST_ROWS:
+            return None
+        # Of about the same size, so that each batch tells as much as the others.
+        parts = index.tensor_split(math.ceil(len(index) / _STATISTICS_ROWS))
+        batches = [on_model(model, task.search.batch(some, seed=0).inputs) for some in parts]
+        net = with_statistics_of(model.net, batches, call=model.call)
+        with torch.no_grad():
+            outputs = torch.cat([model.reader(model.call(net, inputs)) for inputs in batches]).cpu()
+        return outputs.to(torch.float32).reshape(1, len(outputs), -1)
+
+    def _every(self, rows: int) -> int:
+        rows = min(rows, max(_LEAST_ROWS, _FEATURES // max(1, self._columns)))
+        return math.ceil(len(self._task.search) / rows)
 
     @cached_property
     def _columns(self) -> int:

@@ -44,7 +44,11 @@ class View:
 
 
 def _probabilities(outputs: Tensor) -> Tensor:
-    return outputs.sigmoid() if outputs.shape[-1] == 1 else outputs.softmax(-1)
+    if outputs.shape[-1] == 1:
+        return outputs.sigmoid()
+    # As `softmax` does, which takes eight times as long along an axis as short as that of classes.
+    powers = (outputs - outputs.detach().amax(-1, keepdim=True)).exp()
+    return powers / powers.sum(-1, keepdim=True)
 
 
 def _classes(outputs: Tensor) -> Tensor:

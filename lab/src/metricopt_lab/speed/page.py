@@ -15,6 +15,7 @@ _TITLES = {
     "e": "Growth",
     "f": "Two processes",
     "g": "Starting",
+    "q": "Queries of the default search",
 }
 _HEAD = """# Performance
 
