@@ -160,15 +160,14 @@ class _Asker:
     def __call__(self, key: str, rows: Tensor, *, whole: bool) -> Tensor:
         """Values (candidates,); of `whole` rows each one is needed, otherwise any is better than none."""
         found = latest = self._ask(key, rows)
-        attempt = 0
+        attempt = 1
         while bool(found.isnan().any() if whole else found.isnan().all()):
-            attempt += 1
             again = f"{key}, try {attempt}"
             if not self._recalled(again):
                 if self._left == 0:
                     break
                 self._left -= 1
-            latest = self._ask(again, rows)
+            latest, attempt = self._ask(again, rows), attempt + 1
             found = torch.where(found.isnan(), latest, found)
         if bool(latest.isnan().all()):
             raise MetricError(

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from metricopt.adapters.device import on_model
 from metricopt.api.plan import CANDIDATES, Line, Plan, grant, plan_lines, plan_of, timed
+from metricopt.api.rehearsal import rehearse, warn_of
 from metricopt.core.errors import MetricError, SuspicionWarning
 from metricopt.data.dataset import Data
 from metricopt.data.splits import missing_classes
@@ -76,6 +77,7 @@ class Watch:
         self.plan = replace(self.plan, lines=self._planned())
         self._task.beat = self._oracle.ledger.pulse.beat
         self._task.most_rows = rows_at_once(self._oracle)
+        warn_of(rehearse(self._task, self.plan))
         self._say(*(note for note in self.plan.notes if note.startswith(("only", "nothing"))))
         self._state()
         self._oracle.watch = self._look
