@@ -1,6 +1,7 @@
 """No silence and no silent wrong answer: what is said at once, by whom, and that something is always heard."""
 
 import io
+import itertools
 import sys
 import time
 
@@ -121,7 +122,7 @@ def test_a_net_that_cannot_be_merged_by_folding_is_said_before_the_first_query_a
         result = mo.optimize(
             net, metric=labels_metric(lambda y, p: asked.append(1) or float((y == p).mean())), loss=nll,
             train=(X[:160], Y[:160]), val=(X[160:], Y[160:]), queries=12, adapter=mo.OutputAffine(),
-            watch=[lambda event: None],
+            watch=[lambda _: None],
         )  # fmt: skip
         merged = result.merge()
     torch.testing.assert_close(merged(X), result.model(X))
@@ -155,7 +156,7 @@ def test_a_slow_network_gives_a_sign_of_life_all_the_time():
         recipe=mo.Recipe(start_steps=4, candidates=20, rows=50),
     )  # fmt: skip
     assert {"first answer", "loss finetuning", "search", "decision", "landscape"} <= set(budget)
-    silences = [after - before for before, after in zip(heard, heard[1:], strict=False)]
+    silences = [after - before for before, after in itertools.pairwise(heard)]
     assert max(silences) < 5.0
 
 

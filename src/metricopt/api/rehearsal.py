@@ -4,8 +4,6 @@ import math
 import tempfile
 import warnings
 
-import torch
-
 from metricopt.acceptance.comparison import Comparison
 from metricopt.api.plan import Plan
 from metricopt.api.result import Result
