@@ -59,7 +59,7 @@ class CrossFit:
     """
 
     folds: int = 4
-    epochs: int = 24
+    epochs: int = 48
     batch: int = 256
     rates: tuple[float, ...] = (8e-3, 2.5e-3, 8e-4, 2.5e-4, 6e-5)
     kinds: tuple[Kind, ...] = (Kind(False, 1.0), Kind(True, 1.0), Kind(False, 0.0), Kind(False, 1.0, ranks=True))
@@ -90,5 +90,5 @@ class CrossFit:
 
 
 DEFAULT = CrossFit()
-QUICK = CrossFit(folds=3, epochs=16, alphas=(1.0, 0.5), seconds=45.0)
+QUICK = CrossFit(folds=3, epochs=20, alphas=(1.0, 0.5), seconds=45.0)
 EFFORTS = {"quick": QUICK, "default": DEFAULT}
