@@ -1,6 +1,7 @@
 """All finetunings of the recipe: a rate is chosen, time is looked at, then each kind is finetuned fold by fold."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 
 import torch
@@ -80,16 +81,29 @@ def plan_of(learner: Learner, *, seed: int, tick: Tick = lambda _: None) -> Plan
     settings = learner.settings
     fold_of = folds_of(learner.val, settings.folds, seed=seed)
     (draws, *_) = _draws(learner, settings.kinds[0], fold_of, seed=seed)
-    losses, began = {}, now()
-    for lr in settings.rates:
-        losses[lr] = _tried(learner, draws, fold_of, epochs=TRIAL_EPOCHS, lr=lr, seed=seed, tick=tick)
-        if since(began) > settings.seconds / 4 and any(map(math.isfinite, losses.values())):
-            break  # one network of it is slow enough: what is known has to do
-    ranking = sorted((loss, lr) for lr, loss in losses.items() if math.isfinite(loss))
-    if not ranking:
+    began, epochs = now(), 0
+
+    def count(networks: int) -> None:
+        nonlocal epochs
+        epochs += networks
+        tick(networks)
+
+    rates = _two_rates(learner, draws, fold_of, seed=seed, tick=count, seconds=settings.seconds / 4)
+    if not rates:
         return Plan(math.nan, math.nan, 0, 0, 0.0)
-    (_, rate), (_, other) = ranking[0], ranking[min(1, len(ranking) - 1)]
-    return _affordable(settings, Plan(rate, other, 0, 0, 0.0), since(began) / (TRIAL_EPOCHS * len(losses)))
+    return _affordable(settings, Plan(rates[0], rates[-1], 0, 0, 0.0), since(began) / epochs)
+
+
+def _two_rates(
+    learner: Learner, draws: Draws, fold_of: Tensor, *, seed: int, tick: Tick, seconds: float = math.inf
+) -> list[float]:
+    """The two best rates after a moment, the best first; one if there is but one, none if no loss is a number."""
+    losses, began = {}, now()
+    for lr in learner.settings.rates:
+        losses[lr] = _tried(learner, draws, fold_of, epochs=TRIAL_EPOCHS, lr=lr, seed=seed, tick=tick)
+        if since(began) > seconds and any(map(math.isfinite, losses.values())):
+            break  # one network of it is slow enough: what is known has to do
+    return sorted((lr for lr, loss in losses.items() if math.isfinite(loss)), key=lambda lr: losses[lr])[:2]
 
 
 def _tried(learner: Learner, draws: Draws, fold_of: Tensor, *, epochs: int, lr: float, seed: int, tick: Tick) -> float:
@@ -118,20 +132,22 @@ def fit(learner: Learner, plan: Plan, *, seed: int, tick: Tick) -> Fitted:
     for kind in settings.kinds[: plan.kinds]:
         own = replace(learner, ranks=kind.ranks)
         every = _draws(own, kind, fold_of, seed=seed)
-        rate = _better_rate(own, every[0], fold_of, plan, seed=seed, tick=tick)
+        rates = [plan.rate, plan.other]
+        if kind.ranks:  # another loss has other rates
+            rates = _two_rates(own, every[0], fold_of, seed=seed, tick=tick) or rates
+        rate = _better_rate(own, every[0], fold_of, rates, epochs=plan.epochs, seed=seed, tick=tick)
         states.append(_averaged(finetuned(own, every, epochs=plan.epochs, lr=rate, seed=seed, tick=tick)))
     return Fitted(fold_of, states)
 
 
-def _better_rate(learner: Learner, draws: Draws, fold_of: Tensor, plan: Plan, *, seed: int, tick: Tick) -> float:
-    """Of the plan's two rates the one with the lower loss of rows left out after all epochs."""
-    if plan.rate == plan.other:
-        return plan.rate
-    losses = [
-        _tried(learner, draws, fold_of, epochs=plan.epochs, lr=lr, seed=seed, tick=tick)
-        for lr in (plan.rate, plan.other)
-    ]
-    return plan.other if losses[1] < losses[0] or math.isnan(losses[0]) else plan.rate
+def _better_rate(
+    learner: Learner, draws: Draws, fold_of: Tensor, rates: Sequence[float], *, epochs: int, seed: int, tick: Tick
+) -> float:
+    """The rate with the lowest loss of rows left out after all epochs."""
+    if len(set(rates)) == 1:
+        return rates[0]
+    losses = [_tried(learner, draws, fold_of, epochs=epochs, lr=lr, seed=seed, tick=tick) for lr in rates]
+    return min(zip(losses, rates, strict=True), key=lambda each: (math.isnan(each[0]), each[0]))[1]
 
 
 def _draws(learner: Learner, kind: Kind, fold_of: Tensor, *, seed: int) -> list[Draws]:

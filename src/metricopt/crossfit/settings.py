@@ -65,7 +65,7 @@ class CrossFit:
     kinds: tuple[Kind, ...] = (Kind(False, 1.0), Kind(True, 1.0), Kind(False, 0.0), Kind(False, 1.0, ranks=True))
     alphas: tuple[float, ...] = (1.0, 0.5, 0.75)
     tuned: int = 3
-    seconds: float = 180.0
+    seconds: float = 300.0
 
     def __post_init__(self) -> None:
         if self.folds < 2:
@@ -90,5 +90,5 @@ class CrossFit:
 
 
 DEFAULT = CrossFit()
-QUICK = CrossFit(folds=3, epochs=20, alphas=(1.0, 0.5), seconds=45.0)
+QUICK = CrossFit(folds=3, epochs=20, alphas=(1.0, 0.5), seconds=90.0)
 EFFORTS = {"quick": QUICK, "default": DEFAULT}
