@@ -171,9 +171,11 @@ def test_a_costly_metric_is_asked_no_more_than_the_queries_and_the_acceptance():
     counted = Counted()
     result = optimised(metric=mo.Metric(counted, on="labels", goal="max", costly=True), queries=12)
     assert counted.rows.count(360) == result.ledger.used + 1 == 13  # the original twice
-    # All held-out rows, and all but one fold of 30, of 8, of the original, of the shift and of the search's best.
-    assert (counted.rows.count(240), counted.rows.count(210)) == (3, 3 * 8)
-    assert result.ledger.decisions == 3 * 9 and len(counted.rows) == result.ledger.calls == 13 + 27
+    # All held-out rows, and all but one fold of 30, of 8, of the original, of the shift and, if that is another one, of
+    # the search's best.
+    models = counted.rows.count(240)
+    assert models in (2, 3) and counted.rows.count(210) == models * 8
+    assert result.ledger.decisions == models * 9 and len(counted.rows) == result.ledger.calls == 13 + models * 9
 
 
 @pytest.mark.parametrize(("shift", "scale", "plainer"), [(-0.5, 0.6, True), (-0.2, 0.0, False)])

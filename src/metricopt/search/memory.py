@@ -8,7 +8,7 @@ from torch import Tensor
 from metricopt.search.view_gp import squared_distances
 from metricopt.task.views import View
 
-LIMIT = 400
+LIMIT = 500
 """Points that are remembered. Fitted to all of them, a search of 5,000 queries would take the cube of their number."""
 
 

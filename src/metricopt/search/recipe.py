@@ -56,7 +56,7 @@ class Recipe:
     candidates: int = 200
     views: bool = True
     descent: int = 30
-    improvement: int = 100
+    improvement: int = 50
     radius: float = 0.2
     smallest: float = 0.02
     least: float = 0.25

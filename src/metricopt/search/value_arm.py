@@ -19,7 +19,7 @@ from metricopt.task.views import RAW, View
 _LEAST = 6  # answers a value function is fitted to
 # Queries after which the change of predictions with phi, and gradients of the loss, are measured anew, and the share
 # of all queries so far: they take as many forward passes as a dozen queries, and a search moves ever less.
-_MEASURE, _MEASURE_SHARE = 40, 0.5
+_MEASURE, _MEASURE_SHARE = 40, 0.1
 _REFIT = 25  # queries after which hyper-parameters are chosen anew
 _SAME = 0.05  # of the candidates' usual squared distance to the nearest point answered: below it they are alike
 _GROWTH, _LARGEST = 1.6, 2.0  # of the trust region's radius
