@@ -256,12 +256,14 @@ def test_without_learning_from_val_the_search_starts_from_the_training_data_only
     stages = [
         [query.stage for query in optimised(learn_from_val=learn, queries=8).ledger.queries] for learn in (True, False)
     ]
-    assert [stage.count("start") for stage in stages] == [5, 3]  # the origin; plain and balanced, of one or both sets
+    # The origin; plain and balanced, of one or both sets; statistics of inputs.
+    assert [stage.count("start") for stage in stages] == [6, 4]
 
 
-def test_without_starts_no_loss_is_followed():
-    result = optimised(recipe=mo.Recipe(starts=False, candidates=60, guided=False), queries=8)
-    assert [query.stage for query in result.ledger.queries].count("start") == 1
+@pytest.mark.parametrize("inputs", [True, False])
+def test_without_starts_no_loss_is_followed(inputs):
+    result = optimised(recipe=mo.Recipe(starts=False, inputs=inputs, candidates=60, guided=False), queries=8)
+    assert [query.stage for query in result.ledger.queries].count("start") == 1 + inputs
 
 
 def test_a_net_without_normalisation_gets_a_dynamic_bias():
