@@ -68,6 +68,7 @@ def run_of(events: Sequence[Event], *, notes: Sequence[str] = ()) -> Run:
         start=start,
         stages=tuple(str(row.get("stage", "query")) for row in rows),
         costs=np.array([_cost(row.get("cost")) for row in rows]),
+        answers=np.array([_number(row.get("value")) for row in rows]),
         points=_points(rows),
         forecasts=_forecasts(events, order),
         failures={place: str(row["failure"]) for place, row in enumerate(rows) if row.get("failure")},

@@ -49,6 +49,7 @@ class Run:
         start: How it was set up.
         stages: Stage of each query.
         costs: Cost of each query, NaN where the metric failed, (queries,).
+        answers: What the metric said, in natural units, NaN where that was not recorded, (queries,) or (0,).
         points: phi of each query, (queries, dim), or (0, 0) where they were not recorded.
         forecasts: Query number from 0, forecast cost and its deviation (NaN where unknown) in rows, (n, 3).
         failures: What failed queries said, by query number from 0.
@@ -78,6 +79,7 @@ class Run:
     start: Mapping[str, Any]
     stages: tuple[str, ...]
     costs: Array
+    answers: Array = field(default_factory=lambda: np.zeros(0))
     points: Array = field(default_factory=lambda: np.zeros((0, 0)))
     forecasts: Array = field(default_factory=lambda: np.zeros((0, 3)))
     failures: Mapping[int, str] = field(default_factory=dict)
@@ -115,8 +117,11 @@ class Run:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Smallest and largest value of the metric."""
+        """Smallest and largest value of the metric; infinite where it has none."""
         found = self._about_metric.get("bounds")
+        if isinstance(found, list | tuple) and len(found) == 2 and None in found:
+            low, high = found
+            return -np.inf if low is None else _finite(low), np.inf if high is None else _finite(high)
         if isinstance(found, list | tuple) and len(found) == 2 and all(isinstance(each, int | float) for each in found):
             return float(found[0]), float(found[1])
         return 0.0, 1.0
@@ -142,18 +147,32 @@ class Run:
     def natural(self, cost: Array) -> Array:
         """Costs in the metric's natural units."""
         low, high = self.bounds
-        return low + (high - low) * (1.0 - cost if self.goal == "max" else cost)
+        if np.isfinite(high - low):
+            return low + (high - low) * (1.0 - cost if self.goal == "max" else cost)
+        reference, spread = self._anchor
+        inside = np.clip(np.asarray(cost, dtype=float), 1e-6, 1 - 1e-6)  # beyond, rounding is all there is
+        return np.clip(reference - self.sign * spread * np.tan(np.pi * (inside - 0.5)), low, high)
 
     @property
     def unit(self) -> float:
-        """How much one unit of cost is in natural units."""
+        """How much one unit of cost is in natural units; without bounds, near the original's value."""
         low, high = self.bounds
-        return high - low
+        return high - low if np.isfinite(high - low) else np.pi * self._anchor[1]
+
+    @property
+    def _anchor(self) -> tuple[float, float]:
+        """What the costs of a metric without bounds are measured by: the first answer and its size."""
+        known = self.answers[np.isfinite(self.answers)]
+        first = float(known[0]) if len(known) else 0.0
+        return first, abs(first) or 1.0
 
     @property
     def values(self) -> Array:
         """The answers in natural units, NaN where the metric failed, (queries,)."""
-        return self.natural(self.costs)
+        values = self.natural(self.costs)
+        if np.isfinite(self.unit) and len(self.answers) and not np.isfinite(sum(self.bounds)):
+            return np.where(np.isfinite(self.answers), self.answers, values)
+        return values
 
     @property
     def best(self) -> Array:
@@ -219,3 +238,7 @@ class Run:
             return self.incumbents
         earlier = np.concatenate([[np.inf], np.nan_to_num(self._lowest, nan=np.inf)[:-1]])
         return tuple(int(i) for i in np.flatnonzero((self.costs < earlier) & ~self.set_aside))
+
+
+def _finite(number: Any) -> float:
+    return float(number) if isinstance(number, int | float) else 0.0

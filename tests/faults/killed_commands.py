@@ -1,0 +1,124 @@
+"""Runs whose metric is a command, killed with SIGKILL at random moments and resumed: prints what came out, as JSON.
+
+A script of its own: it forks, and a process that has run tests must not. Usage: killed_commands.py FOLDER KILLS SEED.
+"""
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+import torch
+from tests.faults.counted import X, Y, network
+from torch import nn
+
+import metricopt as mo
+from metricopt.core.plain import packed
+from metricopt.run.events import NAME, read_events
+
+QUERIES = 16
+# A value that any change of the predictions changes; slow enough to be under way when the run is killed.
+_SCRIPT = 'printf . >> "$2"; sleep 0.03; cksum < "$1" | awk \'{print ($1 % 997) / 997}\'\n'
+
+
+def metric(folder: Path) -> mo.metrics.Metric:
+    script = folder / "metric.sh"
+    script.write_text(_SCRIPT)
+    return mo.CommandMetric(f"sh {script} {{predictions}} {folder / 'calls'}", goal="max", on="labels", name="command")
+
+
+def run(folder: Path, way: str) -> None:
+    settings = {"recipe": mo.Recipe(start_steps=12, candidates=40)} if way == "adapter" else {"effort": "quick"}
+    mo.optimize(
+        network(),
+        loss=nn.functional.cross_entropy,
+        metric=metric(folder),
+        train=(X[:160], Y[:160]),
+        val=(X[160:], Y[160:]),
+        queries=QUERIES,
+        run_dir=folder / "run",
+        resume=True,
+        **settings,
+    )
+
+
+def attempt(folder: Path, way: str, patience: float) -> bool:
+    """Run in a process of its own for at most `patience` seconds; whether it finished."""
+    child = os.fork()
+    if child == 0:
+        run(folder, way)
+        os._exit(0)
+    end = time.monotonic() + patience
+    while time.monotonic() < end:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            assert status == 0, f"a run ended with status {status}"
+            return True
+        time.sleep(0.001)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return False
+
+
+def orphans(folder: Path, patience: float = 2.0) -> list[str]:
+    """Command lines of processes of a killed run that are still there after some time."""
+    end = time.monotonic() + patience
+    while found := [line for line in _command_lines() if str(folder / "metric.sh") in line]:
+        if time.monotonic() > end:
+            return found
+        time.sleep(0.02)
+    return []
+
+
+def _command_lines() -> list[str]:
+    lines = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            lines.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+        except OSError:
+            continue
+    return lines
+
+
+def account(folder: Path) -> dict:
+    """Everything that must not depend on kills."""
+    result = mo.load_result(folder / "run", network(), metric(folder), example=X[:2])
+    numbers = {key: value for key, value in result.to_dict().items() if key != "seconds"}
+    kinds = ("query", "incumbent", "accepted")
+    events = [e for e in read_events(folder / "run" / NAME) if e["event"] in kinds]
+    history = [{key: value for key, value in event.items() if key != "time"} for event in events]
+    files = sorted(path.name for path in (folder / "run").iterdir())
+    return {"phi": packed(result.model.phi), "numbers": numbers, "history": history, "files": files}
+
+
+def main(folder: Path, kills: int, seed: int) -> None:
+    torch.set_num_threads(1)
+    moments, done = random.Random(seed), []
+    for way in ("adapter", "weights"):
+        whole = folder / way
+        whole.mkdir()
+        (folder / f"warm-{way}").mkdir()
+        run(folder / f"warm-{way}", way)  # children then need not import what torch imports late
+        began = time.monotonic()
+        assert attempt(whole, way, 300.0)
+        duration, expected = time.monotonic() - began, account(whole)
+        while sum(one["kills"] for one in done if one["way"] == way) < kills // 2:
+            broken = folder / f"{way}-{len(done)}"
+            broken.mkdir()
+            left, count = [], 0
+            while not attempt(broken, way, moments.uniform(0.0, duration)):
+                left, count = left + orphans(broken), count + 1
+            found = account(broken)
+            calls = (broken / "calls").stat().st_size
+            different = [key for key in expected if found[key] != expected[key]]
+            printed = found["numbers"]["calls"]
+            done.append({"way": way, "kills": count, "different": different, "orphans": left, "printed": printed})
+            done[-1]["lost"] = calls - printed  # a kill may swallow the call that was under way
+    print(json.dumps({"kills": sum(one["kills"] for one in done), "runs": done}))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
