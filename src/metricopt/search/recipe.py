@@ -7,8 +7,9 @@ RECIPE_VERSION = 4
 
 To be bumped by hand with any change of their results, were it in the last bit; `tests/replay` sees to that. Records of
 experiments name the version they were made by. 4 remembers the 500 answers near the best one, asks by expected
-improvement up to fifty and has a start from inputs; 3 remembered 400 and went on up to a hundred. 2 is release 0.1.0, whose searches gave the same bits. 1 is the paper's
-stages before their paths were observed at steps that all have in common.
+improvement up to fifty and has a start from inputs; 3 remembered 400 and went on up to a hundred. 2 is release 0.1.0,
+whose searches gave the same bits. 1 is the paper's stages before their paths were observed at steps that all have in
+common.
 """
 
 
