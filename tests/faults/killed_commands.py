@@ -86,12 +86,17 @@ def _command_lines() -> list[str]:
 def account(folder: Path) -> dict:
     """Everything that must not depend on kills."""
     result = mo.load_result(folder / "run", network(), metric(folder), example=X[:2])
-    numbers = {key: value for key, value in result.to_dict().items() if key != "seconds"}
+    # A command remembers its answers as long as the run lives, so that a kill may cost a call.
+    numbers = {key: value for key, value in result.to_dict().items() if key not in ("seconds", "calls")}
     kinds = ("query", "incumbent", "accepted")
     events = [e for e in read_events(folder / "run" / NAME) if e["event"] in kinds]
-    history = [{key: value for key, value in event.items() if key != "time"} for event in events]
+    history = [{key: value for key, value in event.items() if key not in ("time", "extra")} for event in events]
     files = sorted(path.name for path in (folder / "run").iterdir())
     return {"phi": packed(result.model.phi), "numbers": numbers, "history": history, "files": files}
+
+
+def printed(folder: Path) -> int:
+    return mo.load_result(folder / "run", network(), metric(folder), example=X[:2]).ledger.calls
 
 
 def main(folder: Path, kills: int, seed: int) -> None:
@@ -114,9 +119,8 @@ def main(folder: Path, kills: int, seed: int) -> None:
             found = account(broken)
             calls = (broken / "calls").stat().st_size
             different = [key for key in expected if found[key] != expected[key]]
-            printed = found["numbers"]["calls"]
-            done.append({"way": way, "kills": count, "different": different, "orphans": left, "printed": printed})
-            done[-1]["lost"] = calls - printed  # a kill may swallow the call that was under way
+            done.append({"way": way, "kills": count, "different": different, "orphans": left, "calls": calls})
+            done[-1]["lost"] = calls - printed(broken)  # a kill may swallow the call that was under way
     print(json.dumps({"kills": sum(one["kills"] for one in done), "runs": done}))
 
 

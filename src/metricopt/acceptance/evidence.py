@@ -135,15 +135,17 @@ def jackknifed(
     candidates: int,
     once: Once,
     recalled: Callable[[str], bool] = lambda _key: False,
+    alone: Callable[[int], Evaluate] | None = None,
 ) -> Evidence:
     """Evidence from leaving out one random fold of the rows after the other.
 
     What nobody answered is asked again, three times in all; then it is an outage, and an error rather than a verdict.
-    Attempts that were `recalled` from a run that is continued do not count.
+    Attempts that were `recalled` from a run that is continued do not count. Where candidates can be asked about `alone`,
+    they are, and each answer is kept by itself: a kill loses the one under way and no other.
     """
     order = torch.randperm(rows, generator=generator)
     left = [order[torch.arange(rows) % folds != fold] for fold in range(folds)]
-    asker = _Asker(evaluate, candidates, once, recalled)
+    asker = _Asker(evaluate, candidates, once, recalled, alone)
     whole = asker("all rows", torch.arange(rows), whole=True)
     others = [asker(f"fold {number}", part, whole=False) for number, part in enumerate(left)]
     return Evidence(whole, torch.stack(others, 1), folds=True, calls=candidates * asker.asked)
@@ -152,8 +154,16 @@ def jackknifed(
 class _Asker:
     """Asks about all candidates on some rows, again where that brought nothing, but not for ever."""
 
-    def __init__(self, evaluate: Evaluate, candidates: int, once: Once, recalled: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        evaluate: Evaluate,
+        candidates: int,
+        once: Once,
+        recalled: Callable[[str], bool],
+        alone: Callable[[int], Evaluate] | None,
+    ) -> None:
         self._evaluate, self._candidates, self._once, self._recalled = evaluate, candidates, once, recalled
+        self._alone = alone
         self._left = RETRIES
         self.asked = 0
 
@@ -163,7 +173,7 @@ class _Asker:
         attempt = 1
         while bool(found.isnan().any() if whole else found.isnan().all()):
             again = f"{key}, try {attempt}"
-            if not self._recalled(again):
+            if not self._recalled(again if self._alone is None else f"{again}, candidate {self._candidates - 1}"):
                 if self._left == 0:
                     break
                 self._left -= 1
@@ -179,7 +189,14 @@ class _Asker:
 
     def _ask(self, key: str, rows: Tensor) -> Tensor:
         self.asked += 1
-        return self._once(key, lambda: self._evaluate(rows[None])[:, 0], self._candidates)
+        alone = self._alone
+        if alone is None:
+            return self._once(key, lambda: self._evaluate(rows[None])[:, 0], self._candidates)
+        asked = [
+            self._once(f"{key}, candidate {one}", lambda one=one: alone(one)(rows[None])[:, 0], 1)
+            for one in range(self._candidates)
+        ]
+        return torch.cat(asked)
 
 
 def _whole(evaluate: Evaluate, rows: int, candidates: int, *, most: int, once: Once) -> tuple[Tensor, int]:

@@ -239,7 +239,16 @@ def gathered(
     count = len(candidates)
     if metric.costly and resamples is None:
         folds = min(FOLDS, len(data))
-        return jackknifed(evaluate, len(data), folds, generator, candidates=count, once=once, recalled=recalled)
+        return jackknifed(
+            evaluate,
+            len(data),
+            folds,
+            generator,
+            candidates=count,
+            once=once,
+            recalled=recalled,
+            alone=lambda one: _evaluator(metric, candidates[one : one + 1], data),
+        )
     return bootstrapped(evaluate, len(data), resamples or RESAMPLES, generator, candidates=count, once=once)
 
 

@@ -41,6 +41,7 @@ def trained(learner: Learner, draws: Draws, *, epochs: int, lr: float, tick: Tic
             learner.loss(net, learner.batches(own[step], rest[step], seed=epoch * draws.steps + step)).backward()
             optimizer.step()
             cosine.step()
+            tick(0)
         tick(1)
     return net
 
@@ -66,6 +67,7 @@ def _together(learner: Learner, draws: Sequence[Draws], epochs: int, lr: float, 
             vmap(one, randomness="different")(state, inputs, targets).sum().backward()
             optimizer.step()
             cosine.step()
+            tick(0)
         tick(len(draws))
     return {name: tensor.detach() for name, tensor in state.items()}
 

@@ -15,6 +15,7 @@ _TITLES = {
     "e": "Growth",
     "f": "Two processes",
     "g": "Starting",
+    "h": "The first answer, and silence",
     "q": "Queries of the default search",
 }
 _HEAD = """# Performance
