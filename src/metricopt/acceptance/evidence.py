@@ -7,6 +7,7 @@ one fold of them left out after the other (jackknife).
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from scipy.stats import t as student
@@ -140,8 +141,8 @@ def jackknifed(
     """Evidence from leaving out one random fold of the rows after the other.
 
     What nobody answered is asked again, three times in all; then it is an outage, and an error rather than a verdict.
-    Attempts that were `recalled` from a run that is continued do not count. Where candidates can be asked about `alone`,
-    they are, and each answer is kept by itself: a kill loses the one under way and no other.
+    Attempts that were `recalled` from a run that is continued do not count. Where candidates can be asked about
+    `alone`, they are, and each answer is kept by itself: a kill loses the one under way and no other.
     """
     order = torch.randperm(rows, generator=generator)
     left = [order[torch.arange(rows) % folds != fold] for fold in range(folds)]
@@ -189,14 +190,18 @@ class _Asker:
 
     def _ask(self, key: str, rows: Tensor) -> Tensor:
         self.asked += 1
-        alone = self._alone
-        if alone is None:
+        if self._alone is None:
             return self._once(key, lambda: self._evaluate(rows[None])[:, 0], self._candidates)
+        evaluates = [self._alone(one) for one in range(self._candidates)]
         asked = [
-            self._once(f"{key}, candidate {one}", lambda one=one: alone(one)(rows[None])[:, 0], 1)
-            for one in range(self._candidates)
+            self._once(f"{key}, candidate {one}", partial(_first, evaluate, rows[None]), 1)
+            for one, evaluate in enumerate(evaluates)
         ]
         return torch.cat(asked)
+
+
+def _first(evaluate: Evaluate, rows: Tensor) -> Tensor:
+    return evaluate(rows)[:, 0]
 
 
 def _whole(evaluate: Evaluate, rows: int, candidates: int, *, most: int, once: Once) -> tuple[Tensor, int]:

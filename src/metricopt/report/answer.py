@@ -178,7 +178,7 @@ def _tiles(run: Run) -> str:
     if isinstance(confidence, float):
         tiles.append(("better in resamples", percent(confidence), f"of {number(run.accepted.get('resamples'))} paired"))
     correlation = run.result.get("rank_correlation")
-    if isinstance(correlation, float):
+    if isinstance(correlation, float) and np.isfinite(correlation):
         tiles.append(("value function", f"{correlation:.2f}", "rank correlation with answers it had not seen"))
     return f'<dl class="tiles">{"".join(_tile(*each) for each in tiles)}</dl>'
 
@@ -192,7 +192,10 @@ def _calls(run: Run) -> tuple[str, str, str]:
         of = "" if run.budget is None else f"of {run.budget:,}, "
         return "metric queries", f"{len(run.costs):,}", f"{of}{fate}"
     search, decision = counted
-    return "calls of the metric", f"{search + decision:,}", f"{search:,} to search, {decision:,} to decide; {fate}"
+    planned = run.result.get("planned_calls")
+    most = f"at most {planned:,} were planned; " if isinstance(planned, int) else ""
+    said = f"{search:,} to search, {decision:,} to decide; {most}{fate}"
+    return "calls of the metric", f"{search + decision:,}", said
 
 
 def _tile(name: str, value: str, note: str) -> str:

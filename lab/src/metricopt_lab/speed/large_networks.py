@@ -1,5 +1,6 @@
 """Networks of the sizes that people bring, with random weights: a small transformer, a ResNet-18 and a detector."""
 
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -51,10 +52,7 @@ def resnet18(classes: int = 10) -> nn.Module:
         11
     """
     widths = [64, 64, 64, 128, 128, 256, 256, 512, 512]
-    blocks = [
-        _Block(before, after, 1 if before == after else 2)
-        for before, after in zip(widths[:-1], widths[1:], strict=True)
-    ]
+    blocks = [_Block(before, after, 1 if before == after else 2) for before, after in pairwise(widths)]
     stem = [nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU()]
     return nn.Sequential(*stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, classes))
 
@@ -71,7 +69,7 @@ class Detector(nn.Module):
         super().__init__()
         widths = [3, 32, 64, 128, 256, 512]
         layers: list[nn.Module] = []
-        for before, after in zip(widths[:-1], widths[1:], strict=True):
+        for before, after in pairwise(widths):
             layers += [nn.Conv2d(before, after, 3, 2, 1), nn.BatchNorm2d(after), nn.ReLU()]
         layers += [nn.Conv2d(512, 512, 3, 1, 1), nn.BatchNorm2d(512), nn.ReLU()]
         self.body = nn.Sequential(*layers)

@@ -116,9 +116,10 @@ def _detector(effort: Effort) -> dict[str, Any]:
 
 def _agreement() -> Metric:
     def share(truth: Any, found: Any) -> float:
-        right = [(float(one["scores"].mean()) > 0.5) == bool(other["object"]) for one, other in zip(found, truth, strict=True)]
+        right = [
+            (float(one["scores"].mean()) > 0.5) == bool(other["object"])
+            for one, other in zip(found, truth, strict=True)
+        ]
         return sum(right) / len(right)
 
     return mo.Metric(share, on="outputs", goal="max", name="objects found")
-
-
