@@ -131,3 +131,17 @@ def _adapted(net):
     from metricopt.adapters import WeightDirections, adapt
 
     return adapt(net, WeightDirections(3), example=rows(4, 0, turned=True)[0])
+
+
+def test_a_slow_network_gets_smaller_steps_and_epochs_of_fewer_rows(monkeypatch):
+    monkeypatch.setattr("metricopt.crossfit.fit.now", lambda: 0.0)
+    monkeypatch.setattr("metricopt.crossfit.fit.since", lambda _: 4.0)  # half a second a row
+    plan = plan_of(learner(), seed=0)
+    assert plan.batch == 4 and plan.share < 0.2 and plan.epochs >= 1
+    state = fit(learner(), plan, seed=0, tick=lambda _: None).states[0]
+    assert all(tensor.isfinite().all() for tensor in state.values())
+
+
+def test_a_plan_survives_the_journal():
+    plan = Plan(8e-3, 2e-3, 24, 3, 11.0, 32, 0.25)
+    assert Plan.of(plan.numbers()) == plan

@@ -22,6 +22,7 @@ def rehearse(task: SupervisedTask, plan: Plan) -> str:
     Raises whatever would have been raised in the end.
 
     Example:
+        >>> import torch
         >>> from metricopt.adapters import OutputAffine, adapt
         >>> from metricopt.data.dataset import Examples
         >>> from metricopt.metrics import mcr

@@ -15,7 +15,9 @@ from metricopt.crossfit.settings import CrossFit, Kind
 from metricopt.crossfit.training import Tick, finetuned, trained
 
 TRIAL_EPOCHS = 2
-LEAST_EPOCHS = 3  # of the first kind, however long they take; of further kinds twice as many or none
+LEAST_EPOCHS = 3  # of the first kind; of further kinds twice as many or none
+LEAST_STEPS = 4  # an epoch, however long they take
+A_STEP = 2.0  # seconds, so that nobody waits for a sign of life
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,8 @@ class Plan:
         epochs: Of each finetuning.
         kinds: How many of the recipe's kinds, the first ones, are finetuned.
         seconds: About how long it takes.
+        batch: Rows a step, if not as many as the settings say.
+        share: Of its rows, how many a network is shown in an epoch.
 
     Example:
         >>> Plan.of(Plan(8e-3, 2e-3, 24, 3, 11.0).numbers()).epochs
@@ -39,16 +43,23 @@ class Plan:
     epochs: int
     kinds: int
     seconds: float
+    batch: int = 0
+    share: float = 1.0
 
     def numbers(self) -> Tensor:
-        """As numbers for a journal, (5,)."""
+        """As numbers for a journal, (7,)."""
         return torch.tensor(astuple(self), dtype=torch.float64)
 
     @classmethod
     def of(cls, numbers: Tensor) -> "Plan":
         """From a journal."""
-        rate, other, epochs, kinds, seconds = numbers.tolist()
-        return cls(rate, other, int(epochs), int(kinds), seconds)
+        rate, other, epochs, kinds, seconds, batch, share = numbers.tolist()
+        return cls(rate, other, int(epochs), int(kinds), seconds, int(batch), share)
+
+    def paced(self, learner: Learner) -> Learner:
+        """The learner with the plan's batches and share of rows."""
+        settings = learner.settings
+        return replace(learner, settings=replace(settings, batch=self.batch or settings.batch, share=self.share))
 
     def networks(self, settings: CrossFit) -> int:
         """Finetuned networks of one kind: a fold each, one of all rows, and one for each rate that is tried."""
@@ -78,7 +89,8 @@ def plan_of(learner: Learner, *, seed: int, tick: Tick = lambda _: None) -> Plan
 
     A plan without kinds says that no rate gives a loss that is a number.
     """
-    settings = learner.settings
+    plan = _pace(learner)
+    learner, settings = plan.paced(learner), learner.settings
     fold_of = folds_of(learner.val, settings.folds, seed=seed)
     (draws, *_) = _draws(learner, settings.kinds[0], fold_of, seed=seed)
     began, epochs = now(), 0
@@ -90,8 +102,28 @@ def plan_of(learner: Learner, *, seed: int, tick: Tick = lambda _: None) -> Plan
 
     rates = _two_rates(learner, draws, fold_of, seed=seed, tick=count, seconds=settings.seconds / 4)
     if not rates:
-        return Plan(math.nan, math.nan, 0, 0, 0.0)
-    return _affordable(settings, Plan(rates[0], rates[-1], 0, 0, 0.0), since(began) / epochs)
+        return plan
+    return _affordable(settings, replace(plan, rate=rates[0], other=rates[-1]), since(began) / epochs)
+
+
+def _pace(learner: Learner) -> Plan:
+    """A plan of nothing yet, with steps that a slow network makes in bearable time, and epochs of fewer rows."""
+    settings, taken = learner.settings, []
+    rows = torch.arange(min(8, len(learner.val)))
+    net = learner.copy()
+    for _ in range(2):  # the first step of a network may take much longer than all others
+        began = now()
+        learner.loss(net, learner.batches(rows, rows[:0], seed=0)).backward()
+        taken.append(since(began))
+    a_row = max(min(taken) / len(rows), 1e-9)
+    nothing = Plan(math.nan, math.nan, 0, 0, 0.0)
+    if a_row * settings.batch <= A_STEP:
+        return nothing
+    batch = max(4, 2 ** int(math.log2(A_STEP / a_row))) if a_row < A_STEP else 4
+    an_epoch = a_row * len(learner.val) * (1 + settings.kinds[0].mix)
+    share = settings.seconds / 2 / (LEAST_EPOCHS * (settings.folds + 1) * an_epoch)
+    least = LEAST_STEPS * batch / len(learner.val)
+    return replace(nothing, batch=min(batch, settings.batch), share=min(1.0, max(share, least)))
 
 
 def _two_rates(
@@ -126,6 +158,7 @@ def _affordable(settings: CrossFit, plan: Plan, an_epoch: float) -> Plan:
 
 def fit(learner: Learner, plan: Plan, *, seed: int, tick: Tick) -> Fitted:
     """The finetunings of a plan, one population for each kind, at the rate that suits it."""
+    learner = plan.paced(learner)
     settings = learner.settings
     fold_of = folds_of(learner.val, settings.folds, seed=seed)
     states = []
@@ -155,7 +188,7 @@ def _draws(learner: Learner, kind: Kind, fold_of: Tensor, *, seed: int) -> list[
     settings = learner.settings
     every = torch.arange(len(fold_of))
     rows = [every[fold_of != fold] for fold in range(settings.folds)] + [every]
-    shown = round(len(every) * (1 - 1 / settings.folds))
+    shown = round(len(every) * (1 - 1 / settings.folds) * settings.share)
     return [
         draws_of(
             learner.val,

@@ -50,6 +50,7 @@ class CrossFit:
         alphas: How far to go from the original towards finetuned weights, the most promising first.
         tuned: How many of the best mixtures get output biases.
         seconds: About how long finetuning may take; of what would take longer, less is done.
+        share: Of its rows, how many a network is shown in an epoch; less than all of them if it is slow.
 
     Example:
         >>> len(CrossFit().mixtures), CrossFit(folds=1)
@@ -66,6 +67,7 @@ class CrossFit:
     alphas: tuple[float, ...] = (1.0, 0.5, 0.75)
     tuned: int = 3
     seconds: float = 300.0
+    share: float = 1.0
 
     def __post_init__(self) -> None:
         if self.folds < 2:
