@@ -29,7 +29,7 @@ def _paragraph(said: str) -> str:
 def headline(run: Run) -> str:
     """Before and after, as markup."""
     before, after = run.accepted.get("before"), run.accepted.get("after")
-    where = "on out-of-fold data" if run.accepted.get("rows") == "out-of-fold" else "on held-out data"
+    where = f"on {run.judged_on} data"
     where = where if run.accepted.get("accepted") else f"proposed, {where}"
     if not run.accepted:
         best = run.best[-1] if len(run.best) else np.nan

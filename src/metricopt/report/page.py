@@ -63,7 +63,9 @@ def _changes(run: Run) -> str:
     head, rows = changes_table(run)
     if not rows:
         return ""
-    return f"<section><h2>Held-out examples by class</h2>{table(head, rows, key='classes')}</section>"
+    return (
+        f"<section><h2>{run.judged_on.capitalize()} examples by class</h2>{table(head, rows, key='classes')}</section>"
+    )
 
 
 def _ledger(run: Run) -> str:

@@ -190,6 +190,11 @@ class Run:
         return self.violations > 0 if len(self.violations) else np.zeros(len(self.costs), dtype=bool)
 
     @property
+    def judged_on(self) -> str:
+        """Which kind of rows decided: held out from everything, or out of fold."""
+        return "out-of-fold" if self.accepted.get("rows") == "out-of-fold" else "held-out"
+
+    @property
     def set_aside(self) -> Flags:
         """Which queries cannot be the best one: they break a constraint or are about some of the rows only."""
         return self.broken | self.parts if len(self.parts) else self.broken

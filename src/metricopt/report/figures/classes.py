@@ -73,7 +73,7 @@ def class_figure(run: Run) -> Figure | None:
         ("lost: right before, wrong now", "bar lost", "area"),
         ("won: wrong before, right now", "bar won", "area"),
     ]
-    return Figure("classes", "Who won and who lost on held-out data", draw, _reading(run), legend(entries))
+    return Figure("classes", f"Who won and who lost on {run.judged_on} data", draw, _reading(run), legend(entries))
 
 
 def _bars(frame: Frame, change: ClassChange, top: float) -> str:
@@ -94,7 +94,7 @@ def _reading(run: Run) -> str:
     examples = sum(each.examples for each in changes)
     gainer = max(changes, key=lambda each: each.won - each.lost)
     loser = min(changes, key=lambda each: each.won - each.lost)
-    said = f"Of {plural(examples, 'held-out example')}, {won:,} became right and {lost:,} became wrong"
+    said = f"Of {plural(examples, f'{run.judged_on} example')}, {won:,} became right and {lost:,} became wrong"
     parts = [f"class {each.name} {_net(each)}" for each in (gainer, loser) if each.won != each.lost]
     return f"{said}; {' and '.join(dict.fromkeys(parts))}." if parts else f"{said}."
 
