@@ -85,8 +85,11 @@ def lines(path: Path) -> int:
 
 
 def answered(folder: Path) -> int:
+    """Answers about the search rows: queries, and the original asked about once more."""
     log = folder / NAME
-    return sum(event["event"] == "query" for event in read_events(log)) if log.exists() else 0
+    again = "the original again"
+    events = read_events(log) if log.exists() else []
+    return sum(event["event"] == "query" or event.get("key") == again for event in events)
 
 
 def account(folder: Path, kind: str) -> dict:
