@@ -19,6 +19,7 @@ Result = TypeVar("Result")
 _RELATIVE_LENGTHS = (0.5, 1.0, 2.0, 4.0, 8.0)
 _NOISE_RATIOS = (1e-4, 1e-3, 1e-2, 1e-1)
 # Samples are drawn at hundreds of points that differ by a few predictions.
+_ROUNDING = 1e-10
 _JITTER = 1e-5
 
 _LARGE = 100.0  # distance from the centre, from where single precision is too coarse for those between points
@@ -225,4 +226,6 @@ def _precisely_if_need_be(work: Callable[[Tensor], Result], features: Tensor, sq
         return work(squares)
     except DataError:
         precise = features.double()
-        return work(squared_distances(precise, precise))
+        apart = squared_distances(precise, precise)
+        # Points that look the same are at no distance: what rounding makes of it would be taken for a length scale.
+        return work(apart.where(apart > _ROUNDING * apart.amax(), 0.0))
