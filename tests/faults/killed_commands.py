@@ -4,15 +4,15 @@ A script of its own: it forks, and a process that has run tests must not. Usage:
 """
 
 import json
-import os
 import random
-import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import torch
 from tests.faults.counted import X, Y, network
+from tests.faults.killing import finished
 from torch import nn
 
 import metricopt as mo
@@ -43,24 +43,6 @@ def run(folder: Path, way: str) -> None:
         resume=True,
         **settings,
     )
-
-
-def attempt(folder: Path, way: str, patience: float) -> bool:
-    """Run in a process of its own for at most `patience` seconds; whether it finished."""
-    child = os.fork()
-    if child == 0:
-        run(folder, way)
-        os._exit(0)
-    end = time.monotonic() + patience
-    while time.monotonic() < end:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            assert status == 0, f"a run ended with status {status}"
-            return True
-        time.sleep(0.001)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return False
 
 
 def orphans(folder: Path, patience: float = 2.0) -> list[str]:
@@ -108,13 +90,13 @@ def main(folder: Path, kills: int, seed: int) -> None:
         (folder / f"warm-{way}").mkdir()
         run(folder / f"warm-{way}", way)  # children then need not import what torch imports late
         began = time.monotonic()
-        assert attempt(whole, way, 300.0)
+        assert finished(partial(run, whole, way), 300.0)
         duration, expected = time.monotonic() - began, account(whole)
         while sum(one["kills"] for one in done if one["way"] == way) < kills // 2:
             broken = folder / f"{way}-{len(done)}"
             broken.mkdir()
             left, count = [], 0
-            while not attempt(broken, way, moments.uniform(0.0, duration)):
+            while not finished(partial(run, broken, way), moments.uniform(0.0, duration)):
                 left, count = left + orphans(broken), count + 1
             found = account(broken)
             calls = (broken / "calls").stat().st_size

@@ -5,15 +5,15 @@ A script of its own: it forks, and a process that has run tests must not. Usage:
 
 import hashlib
 import json
-import os
 import random
-import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
+from tests.faults.killing import finished
 from torch import nn
 
 import metricopt as mo
@@ -62,24 +62,6 @@ def run(folder: Path, kind: str) -> None:
     )
 
 
-def attempt(folder: Path, kind: str, patience: float) -> bool:
-    """Run in a process of its own for at most `patience` seconds; whether it finished."""
-    child = os.fork()
-    if child == 0:
-        run(folder, kind)
-        os._exit(0)
-    end = time.monotonic() + patience
-    while time.monotonic() < end:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            assert status == 0, f"a run ended with status {status}"
-            return True
-        time.sleep(0.001)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return False
-
-
 def lines(path: Path) -> int:
     return len(path.read_text().splitlines()) if path.exists() else 0
 
@@ -107,7 +89,7 @@ def account(folder: Path, kind: str) -> dict:
 def killed(folder: Path, kind: str, moments: random.Random, duration: float) -> dict:
     """One run that is killed at random moments until it gets through between two of them."""
     wasted = []
-    while not attempt(folder, kind, moments.uniform(0.0, duration)):
+    while not finished(partial(run, folder, kind), moments.uniform(0.0, duration)):
         # Calls whose answer was lost in all: a kill may swallow the one that was under way, and no other.
         wasted.append(lines(folder / "calls") - answered(folder))
     return {"kind": kind, "kills": len(wasted), "wasted": wasted, "calls": lines(folder / "calls")}
@@ -120,7 +102,7 @@ def main(folder: Path, kills: int, seed: int) -> None:
         whole = folder / kind
         run(folder / f"warm-up {kind}", kind)  # children then need not import what torch imports late
         began = time.monotonic()
-        assert attempt(whole, kind, 120.0)
+        assert finished(partial(run, whole, kind), 120.0)
         duration, expected = time.monotonic() - began, account(whole, kind)
         while sum(one["kills"] for one in runs if one["kind"] == kind) < kills // 2:
             broken = folder / f"{kind} {len(runs)}"

@@ -1,10 +1,8 @@
-import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.faults.killing import told_by
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
 
@@ -13,13 +11,7 @@ KILLS, QUERIES = 20, 60
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("killed")
-    script = Path(__file__).with_name("killed_runs.py")
-    threads = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
-    command = [sys.executable, str(script), str(folder), str(KILLS), "0"]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **threads}, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return told_by(Path(__file__).with_name("killed_runs.py"), tmp_path_factory.mktemp("killed"), kills=KILLS)
 
 
 def test_runs_killed_at_20_random_moments_end_with_the_bits_of_an_uninterrupted_one(runs):

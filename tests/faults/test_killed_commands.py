@@ -1,12 +1,11 @@
 """Runs with a command under way, killed at random moments: METRICOPT_KILLS says how often, 60 for the whole promise."""
 
-import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.faults.killing import told_by
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc tells of orphans")
 
@@ -15,13 +14,7 @@ KILLS = int(os.environ.get("METRICOPT_KILLS", "8"))
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
-    folder, here = tmp_path_factory.mktemp("killed"), Path(__file__)
-    roots = os.pathsep.join([str(here.parents[2]), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "PYTHONPATH": roots}
-    command = [sys.executable, str(here.with_name("killed_commands.py")), str(folder), str(KILLS), "0"]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return told_by(Path(__file__).with_name("killed_commands.py"), tmp_path_factory.mktemp("killed"), kills=KILLS)
 
 
 def test_every_run_ends_with_the_bits_and_files_of_an_uninterrupted_one(told):

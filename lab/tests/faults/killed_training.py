@@ -5,14 +5,14 @@ A script of its own: it forks, and a process that has run tests must not. Usage:
 
 import hashlib
 import json
-import os
 import random
-import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import torch
+from tests.faults.killing import finished
 
 from metricopt.data.dataset import Examples
 from metricopt_lab.data import Cifar10Split
@@ -33,24 +33,6 @@ def run(folder: Path) -> None:
     pretrain_images("small_convnet", data, PLAN, folder=folder, resume=True)
 
 
-def attempt(folder: Path, patience: float) -> bool:
-    """Run in a process of its own for at most `patience` seconds; whether it finished."""
-    child = os.fork()
-    if child == 0:
-        run(folder)
-        os._exit(0)
-    end = time.monotonic() + patience
-    while time.monotonic() < end:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            assert status == 0, f"a run ended with status {status}"
-            return True
-        time.sleep(0.001)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return False
-
-
 def account(folder: Path) -> dict:
     """Everything that must not depend on kills."""
     facts = json.loads((folder / "network.json").read_text())["facts"]
@@ -66,11 +48,11 @@ def main(folder: Path, kills: int, seed: int) -> None:
     torch.set_num_threads(1)
     run(folder / "warm-up")  # children then need not import what torch imports late
     began = time.monotonic()
-    assert attempt(folder / "whole", 120.0)
+    assert finished(partial(run, folder / "whole"), 120.0)
     duration, moments, runs = time.monotonic() - began, random.Random(seed), []
     while sum(one["kills"] for one in runs) < kills:
         broken, killed = folder / f"broken {len(runs)}", 0
-        while not attempt(broken, moments.uniform(0.0, duration)):
+        while not finished(partial(run, broken), moments.uniform(0.0, duration)):
             killed += 1
         runs.append({"kills": killed, "account": account(broken)})
     print(json.dumps({"expected": account(folder / "whole"), "runs": runs}))
