@@ -20,11 +20,12 @@ class Comparison:
             have not seen it.
         refit: Value, on rows that it has learnt from, of the network that would be returned where `after` is that of
             the networks of the folds; None where they are the same.
+        judged: How many models were judged against the original; they share the error that is allowed.
 
     Example:
         >>> gain = Comparison(0.20, 0.18, (0.01, 0.03), level=0.9, confidence=0.99, resamples=500, examples=1000)
-        >>> gain.accepted
-        True
+        >>> gain.accepted, gain.interval_text
+        (True, '90% interval')
     """
 
     before: float
@@ -36,6 +37,12 @@ class Comparison:
     examples: int
     rows: str = "held-out"
     refit: float | None = None
+    judged: int = 1
+
+    @property
+    def interval_text(self) -> str:
+        """What kind of interval it is, and why it is a wider one than was asked for where it is."""
+        return f"{self.level:.0%} interval" + (f", as {self.judged} models were judged" if self.judged > 1 else "")
 
     @property
     def accepted(self) -> bool:

@@ -283,7 +283,8 @@ def climb(
     """
     sign = 1.0 if metric.goal == "max" else -1.0
     candidates = len(found.whole)
-    each = 1 - (1 - level) / max(among, candidates - 1)
+    judged = max(among, candidates - 1)
+    each = 1 - (1 - level) / judged
 
     def between(one: int, other: int) -> Comparison:
         gains = found.gains(one, other, sign=sign)
@@ -295,6 +296,7 @@ def climb(
             confidence=found.confidence(one, other, sign=sign),
             resamples=gains.numel(),
             examples=examples,
+            judged=judged,
         )
 
     kept = 0

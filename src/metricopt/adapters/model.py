@@ -117,13 +117,12 @@ class AdaptedModel(nn.Module):
         self._check_device((inputs, named))
         return self._modulated(self.phi, lambda: self.net(*inputs, **named))
 
-    def output(self, phi: Tensor, inputs: Tree, *, call: Call | None = None) -> Tree:
+    def output(self, phi: Tensor, inputs: Tree) -> Tree:
         """What the network gives at one phi (dim,), whatever its structure, differentiable in phi.
 
         Args:
             phi: One vector.
             inputs: One tensor, a tuple of positional parts, a mapping of named ones, or whatever `call` takes.
-            call: Another way to call the network than the model's own.
 
         Example:
             >>> from metricopt.adapters import DynamicBias, adapt
@@ -132,8 +131,19 @@ class AdaptedModel(nn.Module):
             torch.Size([5, 3])
         """
         self._check_device(inputs)
-        way = self.call if call is None else call
-        return self._modulated(phi.to(self.phi), lambda: way(self.net, inputs))
+        return self._modulated(phi.to(self.phi), lambda: self.called(self.net, inputs))
+
+    def called(self, net: nn.Module, inputs: Tree) -> Tree:
+        """What `net`, the model's or a copy of it, gives for copies of the inputs: layers may work in place.
+
+        Example:
+            >>> from metricopt.adapters import DynamicBias, adapt
+            >>> net, x = nn.Sequential(nn.ReLU(inplace=True), nn.Linear(2, 3)), -torch.ones(5, 2)
+            >>> _ = adapt(net, DynamicBias(dim=2)).called(net, x)
+            >>> x.max()
+            tensor(-1.)
+        """
+        return self.call(net, each(Tensor.clone, inputs))
 
     def outputs(self, phi: Tensor, inputs: Tree, *, paired: bool = False) -> Tensor:
         """The tensor that is read from the output at each of a population of vectors, (population, n, ...).
@@ -234,16 +244,17 @@ class AdaptedModel(nn.Module):
             return head if head == "" else None  # with the name "" the network is that layer
         if self._head_gives_output is None:
             check = each(lambda tensor: placed(tensor, self.phi), self._check)
-            self._head_gives_output = gives_output(self.net, head, lambda: self.read(self.call(self.net, check)))
+            self._head_gives_output = gives_output(self.net, head, lambda: self.read(self.called(self.net, check)))
         return head if self._head_gives_output else None
 
     def merge(self, example: Tree = None) -> nn.Module:
         """A plain copy of the network that computes by itself what the adapted model computes at its phi.
 
-        Same class and same `state_dict` keys, in eval mode, parameters requiring gradients as before adaptation; a
-        layer without weight or bias gets one where it must hold a scale or shift. With an example, here or in
-        `adapt`, the two are compared. Where weights cannot take the adapter in, as below a softmax, the copy is put
-        into a module that computes it after them (`metricopt.adapters.computing`), and a warning says so.
+        Same class and same `state_dict` keys, parameters requiring gradients as before adaptation, and in eval mode even
+        if the network was not: in train mode it would not be what was judged, and its BatchNorms would drift. A layer
+        without weight or bias gets one where it must hold a scale or shift. With an example, here or in `adapt`, the
+        two are compared. Where weights cannot take the adapter in, as below a softmax, the copy is put into a module
+        that computes it after them (`metricopt.adapters.computing`), and a warning says so.
 
         Example:
             >>> from metricopt.adapters import OutputAffine, adapt
@@ -290,7 +301,7 @@ class AdaptedModel(nn.Module):
         if check is not None:
             check = each(lambda tensor: placed(tensor, self.phi), check)
             with torch.no_grad():
-                check_same(self.call(net, check), self.output(self.phi, check))
+                check_same(self.called(net, check), self.output(self.phi, check))
 
     def twin(self) -> "AdaptedModel":
         """Another model of the same network, with a phi and matrices of its own."""
@@ -424,7 +435,7 @@ def adapt(
         example = each(lambda tensor: placed(tensor, like), example)
     flags = freeze(net)
     try:
-        found = survey(net, example, call=call)
+        found = survey(net, each(Tensor.clone, example), call=call)
         reader = Reader() if example is None else reader_of(found.output, read)
         found = replace(found, output=reader(found.output) if reader and example is not None else found.output)
         modulations = [

@@ -102,7 +102,7 @@ class Result:
         return self.accepted and not torch.equal(self.proposal, self.outcome.phi)
 
     def merge(self) -> nn.Module:
-        """A plain module of the original architecture with the adapter folded in."""
+        """A plain module of the original architecture with the adapter folded in, in eval mode: ready to predict."""
         return self.model.merge()
 
     def evaluate(self, data: Any, *, resamples: int | None = None, seed: int = 0) -> Comparison:
@@ -186,7 +186,7 @@ class Result:
         early = f"; stopped early: {self.stopped}" if self.stopped else ""
         return (
             f"{self.metric.name} ({self.metric.goal}): {held.before:.4f} -> {held.after:.4f} on {held.examples} "
-            f"{held.rows} examples, gain {low:+.4f} .. {high:+.4f} ({held.level:.0%} interval), {verdict}; "
+            f"{held.rows} examples, gain {low:+.4f} .. {high:+.4f} ({held.interval_text}), {verdict}; "
             f"{self.ledger.used} metric queries, {self.ledger.calls} calls in all{planned}, {self.seconds:.1f} s{early}"
         )
 

@@ -106,7 +106,7 @@ class Learner:
 
     def loss(self, net: nn.Module, batches: list[Batch]) -> Tensor:
         """Mean loss of a network over the batches, by their rows."""
-        losses = [self.rule.value(self.model.call(net, self.rule.inputs(batch)), batch) for batch in batches]
+        losses = [self.rule.value(self.model.called(net, self.rule.inputs(batch)), batch) for batch in batches]
         if len(losses) == 1:
             return losses[0].reshape(())
         counts = [row_count(batch.inputs) or 1 for batch in batches]

@@ -96,7 +96,7 @@ def outputs_of(model: Callable[..., Any], inputs: Any) -> Tensor:
         [1.0, 1.0]
     """
     with evaluating(model):
-        outputs = model(inputs)
+        outputs = model(copied(inputs))
     if not isinstance(outputs, Tensor):
         raise MetricError(
             f"the model returned {type(outputs).__name__}, not a tensor of outputs: "

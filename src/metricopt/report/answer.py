@@ -67,7 +67,7 @@ def _judged(found: Mapping[str, Any]) -> tuple[str, str]:
     if found.get("accepted"):
         return "yes", (
             f"The new model is kept: on {rows} it is better, and the whole {level} "
-            f"interval of the gain ({signed(low)} to {signed(high)}) lies above zero.{_kept(found)}"
+            f"interval of the gain ({signed(low)} to {signed(high)}) lies above zero.{_shared(found)}{_kept(found)}"
         )
     if low is not None and low > 0:
         why = "it is better, but a constraint does not surely hold"
@@ -75,7 +75,15 @@ def _judged(found: Mapping[str, Any]) -> tuple[str, str]:
         why = f"it is worse ({level} interval of the gain {signed(low)} to {signed(high)})"
     else:
         why = f"the {level} interval of the gain ({signed(low)} to {signed(high)}) includes zero, so it may be luck"
-    return "no", f"The original model is returned: on {rows} {why}.{_kept(found)}"
+    return "no", f"The original model is returned: on {rows} {why}.{_shared(found)}{_kept(found)}"
+
+
+def _shared(found: Mapping[str, Any]) -> str:
+    """Why an interval is wider than was asked for."""
+    judged = found.get("judged")
+    if not isinstance(judged, int) or not 1 < judged < 100:
+        return ""
+    return f" {judged} models were judged and share the error that is allowed, hence {percent(found.get('level'))}."
 
 
 def _test(run: Run) -> str:

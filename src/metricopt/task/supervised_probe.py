@@ -91,9 +91,9 @@ class SupervisedProbe(Probe):
         # Of about the same size, so that each batch tells as much as the others.
         parts = index.tensor_split(math.ceil(len(index) / _STATISTICS_ROWS))
         batches = [on_model(model, task.search.batch(some, seed=0).inputs) for some in parts]
-        net = with_statistics_of(model.net, batches, call=model.call)
+        net = with_statistics_of(model.net, batches, call=model.called)
         with torch.no_grad():
-            outputs = torch.cat([model.reader(model.call(net, inputs)) for inputs in batches]).cpu()
+            outputs = torch.cat([model.reader(model.called(net, inputs)) for inputs in batches]).cpu()
         return outputs.to(torch.float32).reshape(1, len(outputs), -1)
 
     def _every(self, rows: int) -> int:

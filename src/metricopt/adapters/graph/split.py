@@ -9,7 +9,7 @@ from metricopt.adapters.graph.modulated import rest_of
 from metricopt.adapters.graph.trace import CutError, Trace, drop_unread, trace
 from metricopt.adapters.model import AdaptedModel
 from metricopt.adapters.population import Population, check_population
-from metricopt.core.tree import Tree, row_count, tensors_of
+from metricopt.core.tree import Tree, each, row_count, tensors_of
 
 
 class Crossing(tuple[Tensor, ...]):
@@ -65,7 +65,7 @@ class Cut:
     def before(self, inputs: Tree) -> Crossing:
         """What the rest needs to know of the inputs (n, ...), each (n, ...)."""
         with torch.no_grad(), self.model.ordinary_attention():
-            return Crossing(self._laid_out(value) for value in self._before(*tensors_of(inputs)))
+            return Crossing(self._laid_out(value) for value in self._before(*tensors_of(each(Tensor.clone, inputs))))
 
     def _laid_out(self, value: Tensor) -> Tensor:
         # With the channels of a pixel side by side convolutions on a processor need no copies in another order.

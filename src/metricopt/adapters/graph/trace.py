@@ -194,7 +194,7 @@ def _watched(model: AdaptedModel, root: nn.Module, graph: fx.Graph, probe: Tree)
     seen = _Watched(fx.GraphModule(root, graph))
     try:
         with torch.no_grad(), model.ordinary_attention():
-            seen.run(*tensors_of(probe))
+            seen.run(*tensors_of(each(Tensor.clone, probe)))
     except Exception as error:
         raise CutError(f"its trace does not run: {_first_line(error)}") from error
     return seen
