@@ -7,7 +7,6 @@ from fnmatch import fnmatchcase
 from math import sqrt
 from typing import Any, final
 
-import torch
 from torch import Generator, Tensor, nn
 
 from metricopt.adapters.layers import Survey
@@ -68,6 +67,7 @@ class ParameterCoordinates(Modulation):
         names: Names of the parameters.
 
     Example:
+        >>> import torch
         >>> modulation = ParameterCoordinates({"weight": torch.tensor([1.0, -1.0])}, strength=0.5)
         >>> moved = modulation.moved(torch.tensor([0.0, 1.0]), {"weight": torch.tensor([1.0, -1.0])})["weight"]
         >>> [round(number, 3) for number in moved.tolist()]
@@ -107,6 +107,7 @@ def spread_of(tensor: Tensor) -> float:
     """Standard deviation of a tensor's numbers or, if they are all equal, that of a newly initialised one.
 
     Example:
+        >>> import torch
         >>> spread_of(torch.tensor([1.0, -1.0])), spread_of(torch.zeros(8, 4))
         (1.4142135381698608, 0.5)
     """
