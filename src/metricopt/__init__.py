@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         FiLM,
         LastLayer,
         OutputAffine,
+        Parameters,
         WeightDirections,
         adapt,
         merge,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from metricopt.adapters.saved import load_adapter, save_adapter
     from metricopt.api.optimize import optimize
     from metricopt.api.result import Result, load_result
+    from metricopt.integrations.sklearn import MetricOptClassifier, MetricOptRegressor
     from metricopt.metrics import CommandMetric, Constraint, HttpMetric, Metric
     from metricopt.paper.guided import MetricGuided
     from metricopt.paper.saved import load_value, save_value
@@ -50,11 +52,12 @@ _HOMES = {
     "metricopt.acceptance.comparison": ("Comparison",),
     "metricopt.adapters": (
         *("Biases", "ConditionalNorm", "DynamicBias", "FiLM", "LastLayer", "OutputAffine"),
-        *("WeightDirections", "adapt", "merge", "remove"),
+        *("Parameters", "WeightDirections", "adapt", "merge", "remove"),
     ),
     "metricopt.adapters.saved": ("load_adapter", "save_adapter"),
     "metricopt.api.optimize": ("optimize",),
     "metricopt.api.result": ("Result", "load_result"),
+    "metricopt.integrations.sklearn": ("MetricOptClassifier", "MetricOptRegressor"),
     "metricopt.metrics": ("CommandMetric", "Constraint", "HttpMetric", "Metric"),
     "metricopt.paper.guided": ("MetricGuided",),
     "metricopt.paper.saved": ("load_value", "save_value"),
@@ -83,8 +86,11 @@ __all__ = [
     "LastLayer",
     "Metric",
     "MetricGuided",
+    "MetricOptClassifier",
+    "MetricOptRegressor",
     "Oracle",
     "OutputAffine",
+    "Parameters",
     "QueryLedger",
     "Recipe",
     "Result",

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from metricopt.adapters import DynamicBias, FiLM, OutputAffine, adapt
+from metricopt.adapters import DynamicBias, FiLM, LastLayer, OutputAffine, Parameters, adapt
 from metricopt.core.errors import AdapterError
 
 
@@ -73,15 +73,30 @@ def test_under_autocast_the_network_is_still_itself_at_zero():
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_is_refused_with_a_way_out(dtype):
-    with pytest.raises(AdapterError, match=rf"{dtype}.*use net.float\(\).*autocast"):
-        adapt(net().to(dtype), FiLM())
+def test_a_network_of_half_precision_keeps_its_type_and_its_bits_and_phi_is_single(dtype):
+    base = net().to(dtype).eval()
+    x = torch.randn(5, 3).to(dtype)
+    model = adapt(base, FiLM(dim=2) + Parameters("*weight", dim=3) + OutputAffine(), example=x)
+    assert model.phi.dtype == torch.float32
+    assert model(x).dtype == dtype and torch.equal(model(x), base(x))
+    assert model.outputs(torch.ones(1, model.dim), x).dtype == torch.float32
 
 
-def test_a_network_on_several_devices_is_refused():
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_merged_a_network_of_half_precision_is_still_of_it(dtype):
+    base = net().to(dtype).eval()
+    x = torch.randn(50, 3).to(dtype)
+    model = adapt(base, FiLM(dim=2) + LastLayer() + OutputAffine(), example=x)
+    model.phi.data.fill_(0.3)
+    merged = model.merge()
+    assert {parameter.dtype for parameter in merged.parameters()} == {dtype}
+    torch.testing.assert_close(merged(x).float(), model(x).float(), rtol=0, atol=8 * torch.finfo(dtype).eps)
+
+
+def test_weights_that_are_not_there_are_named():
     spread = net()
     spread[3].to("meta")
-    with pytest.raises(AdapterError, match="spread over cpu, meta"):
+    with pytest.raises(AdapterError, match="2 of 8 weights are on the meta device"):
         adapt(spread, FiLM())
 
 

@@ -267,11 +267,11 @@ MODELS = {
         AdapterError,
         "the network is on the meta device, where it has shapes but no weights; load them first",
     ),
-    "half precision": (
-        lambda: optimised(mlp().half()),
-        AdapterError,
-        "the network has parameters of type torch.float16, too coarse for small steps of phi; use net.float(), and "
-        "torch.autocast around the calls if speed is needed",
+    "weights of half precision": (
+        lambda: optimised(mlp().half(), tune="weights", recipe=None),
+        MetricError,
+        "tune is 'weights', but the network is of torch.float16, too coarse for small steps of its weights; expected "
+        "tune='adapter', or leave it out",
     ),
     "no module": (
         lambda: optimised(lambda x: x),

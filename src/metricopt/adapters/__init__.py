@@ -10,6 +10,7 @@ from metricopt.adapters.film import FiLM
 from metricopt.adapters.last_layer import LastLayer
 from metricopt.adapters.model import AdaptedModel, adapt, merge, remove
 from metricopt.adapters.output_affine import OutputAffine
+from metricopt.adapters.parameters import Parameters
 from metricopt.adapters.spec import ADAPTERS, Adapter, SingleAdapter, Sum, adapter_from
 from metricopt.adapters.weight_directions import WeightDirections
 from metricopt.core.registry import import_all
@@ -24,6 +25,7 @@ __all__ = [
     "FiLM",
     "LastLayer",
     "OutputAffine",
+    "Parameters",
     "SingleAdapter",
     "Sum",
     "WeightDirections",

@@ -142,7 +142,8 @@ def along(numbers: Tensor, output: Tensor, axis: int) -> Tensor:
     """
     trailing = output.ndim - 1 - axis if axis >= 0 else -1 - axis
     # Under autocast the output may be of half precision; without the cast it would leave in single precision.
-    return numbers.reshape(-1, *[1] * trailing).to(output.dtype)
+    # The layers of a network may be on several devices.
+    return numbers.reshape(-1, *[1] * trailing).to(output.device, output.dtype)
 
 
 def fold_affine(layer: nn.Module, affine: Affine) -> None:
@@ -177,10 +178,11 @@ def weight_and_bias(layer: nn.Module, like: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def set_weight_and_bias(layer: nn.Module, weight: Tensor, bias: Tensor) -> None:
-    """Give a layer new parameters; those it shared with other layers stay theirs."""
+    """Give a layer new parameters, of the type of its own; those it shared with other layers stay theirs."""
+    own = next((tensor for tensor in layer._parameters.values() if tensor is not None), weight)
     for name, tensor in (("weight", weight), ("bias", bias)):
         before = layer._parameters[name]
-        layer.register_parameter(name, nn.Parameter(tensor, before is None or before.requires_grad))
+        layer.register_parameter(name, nn.Parameter(tensor.to(own), before is None or before.requires_grad))
     # The flags decide nothing any more, but the layer prints them.
     if isinstance(layer, nn.LayerNorm):
         layer.elementwise_affine = True

@@ -21,7 +21,8 @@ def on_model(model: AdaptedModel, tree: Tree) -> Tree:
         >>> on_model(model, torch.ones(2)).dtype, on_model(model, torch.arange(2)).dtype
         (torch.float64, torch.int64)
     """
-    return each(lambda tensor: placed(tensor, model.phi), tree)
+    like = model.like
+    return each(lambda tensor: placed(tensor, like), tree)
 
 
 def rows_apart(model: AdaptedModel, inputs: Tree) -> bool:

@@ -49,25 +49,38 @@ def release(net: nn.Module, flags: Flags) -> None:
         module.training = flags.training[name]
 
 
+def coarse(net: nn.Module) -> torch.dtype | None:
+    """The type of half precision that a network has parameters of, too coarse for small steps; None if it has none.
+
+    Example:
+        >>> coarse(nn.Linear(2, 1).bfloat16()), coarse(nn.Linear(2, 1))
+        (torch.bfloat16, None)
+    """
+    return next((p.dtype for p in net.parameters() if p.dtype in (torch.float16, torch.bfloat16)), None)
+
+
+def spread_out(net: nn.Module) -> bool:
+    """Whether a network is on several devices.
+
+    Example:
+        >>> spread_out(nn.Linear(2, 1))
+        False
+    """
+    return len({parameter.device for parameter in net.parameters()}) > 1
+
+
 def placement(net: nn.Module) -> tuple[torch.device, torch.dtype]:
-    """The one device and the floating type of a network's parameters; a sentence if it cannot be adapted.
+    """The device and floating type that a network takes inputs in: those of its first parameter.
+
+    A network may be spread over several devices, as by a device map, as long as its weights are there.
 
     Example:
         >>> placement(nn.Linear(2, 1))
         (device(type='cpu'), torch.float32)
     """
     tensors = [t for t in (*net.parameters(), *net.buffers()) if t.is_floating_point()]
-    devices = {str(tensor.device) for tensor in tensors}
-    if len(devices) > 1:
-        raise AdapterError(
-            f"the network is spread over {', '.join(sorted(devices))}; expected one device: move it there"
-        )
-    if devices == {"meta"}:
-        raise AdapterError("the network is on the meta device, where it has shapes but no weights; load them first")
-    half = [t.dtype for t in tensors if t.dtype in (torch.float16, torch.bfloat16)]
-    if half:
-        raise AdapterError(
-            f"the network has parameters of type {half[0]}, too coarse for small steps of phi; use net.float(), and "
-            f"torch.autocast around the calls if speed is needed"
-        )
+    away = [tensor for tensor in tensors if tensor.device.type == "meta"]
+    if away:
+        which = "the network is" if len(away) == len(tensors) else f"{len(away)} of {len(tensors)} weights are"
+        raise AdapterError(f"{which} on the meta device, where it has shapes but no weights; load them first")
     return (tensors[0].device, tensors[0].dtype) if tensors else (torch.device("cpu"), torch.get_default_dtype())

@@ -46,12 +46,14 @@ class Survey:
         defined: Names of all layers with parameters or of a known kind, for messages.
         output: What the network gave for the example, if there was one.
         tensors: Its floating parameters and buffers by name.
+        parameters: Which of these are parameters.
     """
 
     sites: tuple[Site, ...]
     defined: tuple[str, ...]
     output: object = None
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
+    parameters: tuple[str, ...] = ()
 
     def of_kind(self, kinds: Kinds) -> tuple[Site, ...]:
         """The layers of some kinds."""
@@ -74,7 +76,8 @@ def survey(net: nn.Module, example: Tree = None, *, call: Call = call) -> Survey
     sites = tuple(Site(name, modules[name], *channels_of(modules[name])) for name in called)
     every = (*net.named_parameters(), *net.named_buffers())
     tensors = {name: tensor for name, tensor in every if tensor.is_floating_point()}
-    return Survey(sites, tuple(defined), output, tensors)
+    parameters = tuple(name for name, _ in net.named_parameters() if name in tensors)
+    return Survey(sites, tuple(defined), output, tensors, parameters)
 
 
 def channels_of(layer: nn.Module) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor, nn
 
 from metricopt.adapters.computing import Followed, Merged
@@ -79,13 +80,15 @@ def check_same(merged: object, adapted: object) -> None:
     ]
     if not pairs:
         return
+    # Folded weights are rounded to the network's own type, whatever phi's.
+    least = max(1e-3, 8 * max(torch.finfo(t.dtype).eps for t in tensors_of(opened(adapted)) if t.is_floating_point()))
     difference = max(float((one - other).abs().max()) for one, other in pairs)
     size = 1 + max(float(other.abs().max()) for _, other in pairs)
-    if not difference <= 1e-3 * size:
+    if not difference <= least * size:
         raise AdapterError(
             f"the merged network's outputs differ from the adapted one's by up to {difference:.3g} on the example; "
-            f"expected less than {1e-3 * size:.3g}: something follows the last layer, so name the layer that gives the "
-            f"output in OutputAffine(layer=...), or use the adapted model as it is"
+            f"expected less than {least * size:.3g}: something follows the last layer, so name the layer that gives "
+            f"the output in OutputAffine(layer=...), or use the adapted model as it is"
         )
 
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from metricopt.adapters.fingerprint import fingerprint
 from metricopt.adapters.finishing import finishing, gives_output
-from metricopt.adapters.freezing import Flags, freeze, placement, release
+from metricopt.adapters.freezing import Flags, coarse, freeze, placement, release
 from metricopt.adapters.layers import survey
 from metricopt.adapters.merging import check_same, computed, folded, partly
 from metricopt.adapters.population import Population, check_population
@@ -34,13 +34,14 @@ class AdaptedModel(nn.Module):
     what the network gives under `torch.backends.mha.set_fastpath_enabled(False)`.
 
     Attributes:
-        phi: The vector, (dim,), the only parameter that requires a gradient.
+        phi: The vector, (dim,), the only parameter that requires a gradient; in single precision of a network of half.
         net: The network, in eval mode whatever the mode of the model. Called directly, it is not modulated.
         spec: Description of the adapter.
         seed: Seed of the adapter's fixed matrices.
         modulations: The adapter's parts as bound to the network, their fixed matrices as buffers.
         call: How the network is called with inputs of any structure.
         reader: Which tensor of its output labels, scores and views are made of; None if there is none.
+        half_type: The network's type of half precision, if it has one.
 
     Example:
         >>> from metricopt.adapters import OutputAffine, adapt
@@ -66,6 +67,9 @@ class AdaptedModel(nn.Module):
     ) -> None:
         super().__init__()
         device, dtype = placement(net)
+        self.half_type = coarse(net)
+        if self.half_type is not None:
+            dtype = torch.float32
         self.net = net
         self.spec = spec
         self.seed = seed
@@ -87,6 +91,11 @@ class AdaptedModel(nn.Module):
     def dim(self) -> int:
         """Number of coordinates of phi."""
         return self.phi.numel()
+
+    @property
+    def like(self) -> Tensor:
+        """An empty tensor where the network takes its inputs, of the type that it takes floating ones in."""
+        return self.phi.detach()[:0].to(placement(self.net)[1] if self.half_type is not None else self.phi.dtype)
 
     @property
     def layers(self) -> tuple[str, ...]:
@@ -243,7 +252,7 @@ class AdaptedModel(nn.Module):
         if not head or self._check is None:
             return head if head == "" else None  # with the name "" the network is that layer
         if self._head_gives_output is None:
-            check = each(lambda tensor: placed(tensor, self.phi), self._check)
+            check = each(lambda tensor: placed(tensor, self.like), self._check)
             self._head_gives_output = gives_output(self.net, head, lambda: self.read(self.called(self.net, check)))
         return head if self._head_gives_output else None
 
@@ -299,7 +308,7 @@ class AdaptedModel(nn.Module):
 
     def _check_merged(self, net: nn.Module, check: Tree) -> None:
         if check is not None:
-            check = each(lambda tensor: placed(tensor, self.phi), check)
+            check = each(lambda tensor: placed(tensor, self.like), check)
             with torch.no_grad():
                 check_same(self.called(net, check), self.output(self.phi, check))
 
@@ -393,7 +402,11 @@ class AdaptedModel(nn.Module):
         return tensor
 
     def _tensor_at(self, phi: Tensor, inputs: Tree) -> Tensor:
-        return self.read(self.output(phi, inputs))
+        return self.fine(self.read(self.output(phi, inputs)))
+
+    def fine(self, tensor: Tensor) -> Tensor:
+        """A tensor read from the output, in the type of phi if it is of half precision: search and views are finer."""
+        return tensor.to(self.phi.dtype) if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
 
     def _check_device(self, inputs: Tree) -> None:
         for tensor in tensors_of(inputs):

@@ -1,7 +1,7 @@
 """Adapted models in files: phi and the adapter, never the network, which the file only recognises."""
 
 import copy
-from dataclasses import asdict
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -95,18 +95,24 @@ def _check_part(part: Any, matrices: list[Tensor]) -> None:
     """Before anything is made of it: a damaged size would ask for more memory than there is."""
     if not isinstance(part, dict) or not isinstance(part.get("adapter"), str):
         raise FileFormatError(f"the saved adapter is {str(part)[:80]!r}; the file is damaged: save it again")
-    usual = asdict(ADAPTERS[part["adapter"]]())
-    for name, default in usual.items():
-        found = part.get(name, default)
+    usual = {field.name: field for field in fields(ADAPTERS[part["adapter"]])}
+    for name, field in usual.items():
+        found, default = part.get(name, field.default), field.default
+        if found is None and field.type == int | None:
+            continue
         # By the type of the default: a switch may not be a number, nor a number a text.
         if isinstance(default, bool | int | float) and not _of_kind(found, default):
             raise FileFormatError(
                 f"the saved adapter has {name}={str(found)[:60]!r}; expected something like {default}: save it again"
             )
-    if "dim" in usual and not any(matrix.shape[-1:] == (part.get("dim"),) and matrix.numel() for matrix in matrices):
-        raise FileFormatError(
-            f"the saved adapter has dim={str(part.get('dim'))[:60]} and no matrix of that width: save it again"
-        )
+    dim = part.get("dim")
+    if "dim" in usual and dim is not None and not any(_is_of_dim(matrix, dim) for matrix in matrices):
+        raise FileFormatError(f"the saved adapter has dim={str(dim)[:60]} and no matrix of that width: save it again")
+
+
+def _is_of_dim(matrix: Tensor, dim: Any) -> bool:
+    """Whether phi is multiplied by its columns or, of projections to weights, by its rows."""
+    return bool(matrix.numel()) and dim in (matrix.shape[:1] + matrix.shape[-1:])
 
 
 def _of_kind(found: Any, default: bool | int | float) -> bool:

@@ -62,7 +62,7 @@ class WeightDirections(SingleAdapter):
                 f"{', '.join(list(found.tensors)[:5]) or 'those of a network with weights'}"
             )
         modulation = WeightModulation(self.directions, {name: found.tensors[name] for name in names})
-        modulation.draw(found.tensors, self.strength, generator)
+        modulation.draw({name: _spread(found.tensors[name]) for name in names}, self.strength, generator)
         return modulation
 
 
@@ -92,13 +92,11 @@ class WeightModulation(Modulation):
         for place, tensor in enumerate(tensors.values()):  # names with dots cannot be names of buffers
             self.register_buffer(f"change_{place}", tensor.new_zeros(directions, *tensor.shape))
 
-    def draw(self, original: State, strength: float, generator: Generator) -> None:
-        """Make all Delta random."""
+    def draw(self, spreads: Mapping[str, float], strength: float, generator: Generator) -> None:
+        """Make all Delta random, in proportion to the spread of each tensor."""
         for place, name in enumerate(self.names):
-            change, weights = self._change(place), original[name].detach().float()
-            spread = float(weights.std()) if weights.numel() > 1 else 0.0
-            drawn = torch.randn(change.shape, generator=generator) * strength * (spread or 1.0)
-            change.copy_(drawn)
+            change = self._change(place)
+            change.copy_(torch.randn(change.shape, generator=generator) * strength * spreads[name])
 
     def set_changes(self, direction: int, changed: State) -> None:
         """Take over one Delta; tensors that are not named stay where they are."""
@@ -114,8 +112,9 @@ class WeightModulation(Modulation):
         found = {}
         for place, name in enumerate(self.names):
             before = original[name]
-            amounts = (phi.detach() if name.endswith(_STATISTICS) else phi).to(before)
-            after = before + torch.tensordot(amounts, self._change(place), 1)
+            change = self._change(place)
+            amounts = (phi.detach() if name.endswith(_STATISTICS) else phi).to(change)
+            after = added(before, torch.tensordot(amounts, change, 1))
             if name.endswith("running_var"):
                 after = torch.maximum(after, before.clamp(max=_LEAST_VARIANCE))
             found[name] = after
@@ -148,6 +147,21 @@ def weights_of(net: nn.Module) -> dict[str, Tensor]:
     """
     every = [*net.named_parameters(), *net.named_buffers()]
     return {name: tensor for name, tensor in every if tensor.is_floating_point()}
+
+
+def added(before: Tensor, change: Tensor) -> Tensor:
+    """Weights with a change, of the type they were, added in the finer of the two types.
+
+    Example:
+        >>> added(torch.ones(1, dtype=torch.bfloat16), torch.tensor([0.5]))
+        tensor([1.5000], dtype=torch.bfloat16)
+    """
+    return (before + change).to(before.dtype)
+
+
+def _spread(tensor: Tensor) -> float:
+    weights = tensor.detach().float()
+    return (float(weights.std()) if weights.numel() > 1 else 0.0) or 1.0
 
 
 def changes(net: nn.Module, finetuned: State) -> dict[str, Tensor]:

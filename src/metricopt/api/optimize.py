@@ -95,7 +95,8 @@ def optimize(
     with `tune="adapter"`, a small adapter is searched and the weights stay as they are: the paper's setting.
 
     Args:
-        net: A pre-trained model on any one device, float32 or float64; its weights and buffers stay as they are.
+        net: A pre-trained model of any floating type, on any device or spread over several; its weights and buffers
+            stay as they are. Of one in half precision an adapter is searched, in single precision.
         metric: A `Metric`, the name of one, a torchmetrics object or a scikit-learn scorer.
         train: Data for the loss: (inputs, targets), a mapping with labels, a Dataset or a DataLoader. Inputs are a
             tensor, a tuple (`net(*x)`), a mapping (`net(**x)`) or a list with one item an example; a Dataset is read
@@ -165,6 +166,7 @@ def optimize(
         learns=learn_from_val,
         adapter=adapter,
         search=recipe is not None or preset != "default",
+        net=net,
     )
     sets = three_sets(
         train,

@@ -55,13 +55,13 @@ def check_confidence(confidence: Any) -> None:
 
 
 def check_parts(net: Any, adapter: Any, loss: Any, keep: Any) -> None:
-    """Raises unless net, adapter, loss and constraints are what they are called, and the net is on one device.
+    """Raises unless net, adapter, loss and constraints are what they are called, and the net has weights.
 
     Example:
-        >>> check_parts(nn.Linear(2, 1).half(), None, nn.functional.cross_entropy, ())
+        >>> check_parts(nn.Linear(2, 1, device="meta"), None, nn.functional.cross_entropy, ())
         Traceback (most recent call last):
         ...
-        metricopt.core.errors.AdapterError: the network has parameters of type torch.float16, too coarse for small ...
+        metricopt.core.errors.AdapterError: the network is on the meta device, where it has shapes but ...
     """
     if not isinstance(net, nn.Module):
         raise AdapterError(f"net is a {type(net).__name__}; expected a torch.nn.Module: pass the pre-trained network")

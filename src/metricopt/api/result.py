@@ -107,7 +107,7 @@ class Result:
 
     def evaluate(self, data: Any, *, resamples: int | None = None, seed: int = 0) -> Comparison:
         """Original against result on test data, once, to report."""
-        given = as_data(data, name="test data", dtype=self.model.phi.dtype)
+        given = as_data(data, name="test data", dtype=self.model.like.dtype)
         given = given.with_truth_on_host() if isinstance(given, Examples) else given
         phi = self.model.phi.detach().cpu()
         pair = torch.stack([torch.zeros_like(phi), phi])

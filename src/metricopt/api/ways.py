@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 from torch import nn
 
 from metricopt.adapters import AdaptedModel, OutputAffine, WeightDirections, adapt
+from metricopt.adapters.freezing import coarse, spread_out
 from metricopt.api.preflight import check_loss
 from metricopt.core.errors import AdapterError, MetricError
 from metricopt.core.reading import Read
@@ -41,7 +42,14 @@ def settings_of(effort: Effort | CrossFit, batch_size: int) -> CrossFit:
 
 
 def way_of(
-    tune: Tune | None, *, metric: Metric, keep: Sequence[Constraint], learns: bool, adapter: object, search: bool
+    tune: Tune | None,
+    *,
+    metric: Metric,
+    keep: Sequence[Constraint],
+    learns: bool,
+    adapter: object,
+    search: bool,
+    net: nn.Module | None = None,
 ) -> Tune:
     """Which way is taken: the one asked for, or the weights wherever labels may be learnt from.
 
@@ -52,6 +60,7 @@ def way_of(
         learns: Whether the labels of the validation rows may be learnt from.
         adapter: The adapter given, if one was.
         search: Whether settings of the adapter's search were given.
+        net: The network; one of half precision or on several devices keeps its weights.
 
     Example:
         >>> from metricopt.metrics import as_metric
@@ -59,13 +68,23 @@ def way_of(
         >>> way_of(None, learns=True, **settings), way_of(None, learns=False, **settings)
         ('weights', 'adapter')
     """
-    obstacle = _obstacle([metric, *(each.metric for each in keep)], learns=learns, adapter=adapter, search=search)
+    obstacle = _obstacle(
+        [metric, *(each.metric for each in keep)], learns=learns, adapter=adapter, search=search
+    ) or _fixed(net)
     if tune is None:
         return "adapter" if obstacle else "weights"
     one_of(tune, get_args(Tune), what="tune")
     if tune != "adapter" and obstacle:
         raise MetricError(f"tune is {tune!r}, but {obstacle}; expected tune='adapter', or leave it out")
     return tune
+
+
+def _fixed(net: nn.Module | None) -> str:
+    """Why the weights of a network stay as they are; empty if they can learn."""
+    half = None if net is None else coarse(net)
+    if half is not None:
+        return f"the network is of {half}, too coarse for small steps of its weights"
+    return "the network is spread over several devices" if net is not None and spread_out(net) else ""
 
 
 def _obstacle(metrics: Sequence[Metric], *, learns: bool, adapter: object, search: bool) -> str:

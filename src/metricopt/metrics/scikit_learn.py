@@ -88,14 +88,16 @@ class ScorerFunction:
     scorer: Any
     regression: bool
 
-    def __call__(self, y_true: np.ndarray, outputs: np.ndarray) -> float:
-        """The scorer's answer about outputs (n,), (n, 1) or (n, columns)."""
+    def __call__(self, y_true: np.ndarray, outputs: np.ndarray, weights: np.ndarray | None = None) -> float:
+        """The scorer's answer about outputs (n,), (n, 1) or (n, columns), of rows that may not count alike."""
+        weighed: Any = {} if weights is None else {"sample_weight": weights}
         several = y_true.ndim == 2 and y_true.shape[1] > 1
         y_true = y_true if several else y_true.reshape(len(y_true))
         if self.regression or self._is_regression(y_true, outputs):
             fitting = outputs.size == y_true.size
-            return self.scorer(_Regressor(outputs.reshape(y_true.shape) if fitting else outputs), outputs, y_true)
-        return self.scorer(_Classifier(outputs, multilabel=several), outputs, y_true)
+            values = _Regressor(outputs.reshape(y_true.shape) if fitting else outputs)
+            return self.scorer(values, outputs, y_true, **weighed)
+        return self.scorer(_Classifier(outputs, multilabel=several), outputs, y_true, **weighed)
 
     def _is_regression(self, y_true: np.ndarray, outputs: np.ndarray) -> bool:
         if _module(_function(self.scorer)).startswith("sklearn.") or y_true.dtype.kind not in "iuf":

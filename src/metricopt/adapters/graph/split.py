@@ -86,7 +86,7 @@ class Cut:
         return self._rest(phi.to(self.model.phi), crossing)
 
     def _read(self, phi: Tensor, crossing: Tree) -> Tensor:
-        return self.model.read(self._rest(phi, crossing))
+        return self.model.fine(self.model.read(self._rest(phi, crossing)))
 
 
 def _beforehand(found: Trace) -> fx.Graph:
