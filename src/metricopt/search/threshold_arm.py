@@ -52,6 +52,7 @@ class ThresholdArm:
             self._steps.pull(archive)
             self.spent = self._steps.blind
             return
+        archive.wait(plain=True)
         self.spent, centre = True, archive.plain.clone()
         offsets = _STEP * self._unit * torch.arange(-_REACH, _REACH + 1)
         known = self._along(archive, centre)[0]
@@ -71,6 +72,7 @@ class ThresholdArm:
         points = centre.repeat(len(offsets), 1)
         points[:, self._axis] += offsets
         archive.observe(points, stage="shift", plain=True)
+        archive.wait(plain=True)
 
     def _along(self, archive: Archive, centre: Tensor) -> tuple[Tensor, Tensor]:
         """Offsets from the centre of answered points near it that differ in the threshold alone, and their costs."""

@@ -68,6 +68,7 @@ def walk(
         moved = input_start(oracle.probe, rows=recipe.rows)
         archive.observe(moved, stage="start", plain=True)
         landmarks = torch.cat([landmarks, moved])
+    archive.wait()  # what follows begins at the best of these
     value = ValueArm(oracle, recipe, landmarks=landmarks, generator=stream(seed, "value arm"))
     arms: list[Arm] = [value]
     shifts = oracle.probe.shift_coordinates
@@ -76,22 +77,24 @@ def walk(
         _first_look(archive, shift, outputs=len(shifts))
         arms.insert(0, shift)
     _spend(archive, arms, least=recipe.least)
+    archive.wait()
     return Walk(archive.outcome(), value.held_out_correlation(archive))
 
 
 def _first_look(archive: Archive, shift: Arm, *, outputs: int) -> None:
     """Shifts alone: where they are all that is needed, nothing else must look better by luck, nor take the queries."""
-    most = len(archive.costs) + min(max(_FIRST_QUERIES, 2 * outputs), round(_FIRST_LOOK * archive.queries))
-    while not shift.spent and len(archive.costs) + 1 < most:
+    most = archive.made + min(max(_FIRST_QUERIES, 2 * outputs), round(_FIRST_LOOK * archive.queries))
+    while not shift.spent and archive.made + 1 < most:
         shift.pull(archive)
 
 
 def _check_answers(archive: Archive) -> None:
     """Query phi = 0, twice if need be: a metric that cannot judge the original model would waste every query."""
     origin = torch.zeros(1, archive.oracle.dim)
-    archive.observe(origin, stage="start", plain=True)
-    if bool(archive.costs.isnan().all()):
-        archive.observe(origin, stage="retry", plain=True)
+    for stage in ("start", "retry"):
+        if bool(archive.costs.isnan().all()):
+            archive.observe(origin, stage=stage, plain=True)
+            archive.wait()
     if bool(archive.costs.isnan().all()):
         why = archive.oracle.ledger.queries[-1].failure or "no reason given"
         raise MetricError(
@@ -111,9 +114,12 @@ def _spend(archive: Archive, arms: list[Arm], *, least: float) -> None:
         if not open_arms:
             return
         pick = min(open_arms, key=lambda arm: spent[arm] / max(rates[arm], floor))
-        level, made = arms[pick].level(archive), len(archive.costs)
+        level, made = arms[pick].level(archive), archive.made
         arms[pick].pull(archive)
-        queries = len(archive.costs) - made
+        queries = archive.made - made
+        if not queries and archive.pending():
+            archive.receive()  # what it has to ask may depend on it
+            continue
         idle = [0] * len(arms) if queries else [count + (arm == pick) for arm, count in enumerate(idle)]
         keep = 0.9**queries
         rates[pick] = keep * rates[pick] + (1 - keep) * (level - arms[pick].level(archive)) / max(1, queries)
