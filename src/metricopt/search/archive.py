@@ -45,6 +45,7 @@ class Archive:
         self._pending: dict[int, tuple[Tensor, Tensor, bool]] = {}  # points under way, what they show, whether plain
         self._fresh: list[tuple[Tensor, Tensor, Tensor]] = []
         self._free = 0  # queries that were not plain
+        self._last_plain = 0
         self._incumbents: list[tuple[int, Tensor]] = []
         self._plains: list[tuple[int, Tensor]] = []
 
@@ -107,6 +108,7 @@ class Archive:
         lowest, index = torch.nan_to_num(costs, nan=math.inf).min(0)
         cost, point = float(lowest), points[index].clone()
         self._free += 0 if plain else len(points)
+        self._last_plain = len(self.costs) - 1 if plain else self._last_plain
         if plain and cost < self.plain_cost:
             self.plain, self.plain_cost = point, cost
         if cost < self.best_cost:
@@ -115,13 +117,13 @@ class Archive:
         self._remember()
 
     def settle(self) -> None:
-        """Take the last point, a plain one, for the best of these, unless the lowest one is better by more than luck.
+        """Take the last plain point for the best of these, unless the lowest one is better by more than luck.
 
         It is there for another reason than its answer: the smooth curve that is lowest there. What breaks a constraint
         or looks no better than the original is not settled on.
         """
-        point, cost = self.points[-1], float(self.costs[-1])
-        broken = self.oracle.ledger.queries[-1].violation > 0
+        point, cost = self.points[self._last_plain], float(self.costs[self._last_plain])
+        broken = self.oracle.ledger.queries[self._last_plain - len(self.costs)].violation > 0
         if broken or math.isnan(cost) or cost >= float(self.costs[0]):
             return
         if self._ahead(self.plain, self.plain_cost, point, cost, self.caution):

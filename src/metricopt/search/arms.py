@@ -20,6 +20,8 @@ class Arm(Protocol):
         ...         archive.observe(archive.best + torch.randn(3, archive.oracle.dim), stage="random")
         ...     def level(self, archive: Archive) -> float:
         ...         return archive.best_cost
+        ...     def blocked(self, archive: Archive) -> bool:
+        ...         return False
         >>> arm: Arm = AtRandom()
     """
 
@@ -34,6 +36,10 @@ class Arm(Protocol):
 
     def level(self, archive: Archive) -> float:
         """The cost that this arm is to lower."""
+        ...
+
+    def blocked(self, archive: Archive) -> bool:
+        """Whether what it asks next depends on answers that workers are still to give."""
         ...
 
 
@@ -101,6 +107,10 @@ class ShiftArm:
     def level(self, archive: Archive) -> float:
         """The cost of the best plain point."""
         return archive.plain_cost
+
+    def blocked(self, archive: Archive) -> bool:
+        """Whether a round is over and workers are still at it."""
+        return self._due and archive.pending(plain=True)
 
     def _visible(self, archive: Archive, points: Tensor) -> Tensor:
         """Which points (n, dim) look different from the best plain one, (n,)."""

@@ -82,6 +82,10 @@ class ValueArm:
         """The lowest cost."""
         return archive.best_cost
 
+    def blocked(self, archive: Archive) -> bool:  # noqa: ARG002
+        """Never: it goes on with the answers there are."""
+        return False
+
     @property
     def _views(self) -> tuple[View, ...]:
         return self._probe.views if self._recipe.views else (RAW,)

@@ -74,18 +74,34 @@ def walk(
     shifts = oracle.probe.shift_coordinates
     if recipe.shifts and len(shifts):
         shift = (ThresholdArm if len(shifts) == 1 else ShiftArm)(shifts, rows=recipe.rows)
-        _first_look(archive, shift, outputs=len(shifts))
+        _first_look(archive, shift, value, outputs=len(shifts))
         arms.insert(0, shift)
     _spend(archive, arms, least=recipe.least)
     archive.wait()
+    if archive.oracle.crew is not None and not arms[0].spent and len(arms) > 1:
+        arms[0].pull(archive)  # it may have waited for its last answer to settle on a point; nothing is asked any more
     return Walk(archive.outcome(), value.held_out_correlation(archive))
 
 
-def _first_look(archive: Archive, shift: Arm, *, outputs: int) -> None:
-    """Shifts alone: where they are all that is needed, nothing else must look better by luck, nor take the queries."""
-    most = archive.made + min(max(_FIRST_QUERIES, 2 * outputs), round(_FIRST_LOOK * archive.queries))
-    while not shift.spent and archive.made + 1 < most:
+def _first_look(archive: Archive, shift: Arm, value: Arm, *, outputs: int) -> None:
+    """What shifts alone can do is known early; while workers are at them, the other arm is pulled."""
+    most, asked = min(max(_FIRST_QUERIES, 2 * outputs), round(_FIRST_LOOK * archive.queries)), 0
+    while not shift.spent and asked + 1 < most:
+        if shift.blocked(archive):
+            _meanwhile(archive, value)
+            continue
+        made = archive.made
         shift.pull(archive)
+        asked += archive.made - made
+        if archive.left < 1:
+            return
+
+
+def _meanwhile(archive: Archive, value: Arm) -> None:
+    if archive.oracle.room and archive.left > 0:
+        value.pull(archive)
+    else:
+        archive.receive()
 
 
 def _check_answers(archive: Archive) -> None:
@@ -113,7 +129,11 @@ def _spend(archive: Archive, arms: list[Arm], *, least: float) -> None:
         open_arms = [arm for arm in range(len(arms)) if not arms[arm].spent and idle[arm] < _PATIENCE]
         if not open_arms:
             return
-        pick = min(open_arms, key=lambda arm: spent[arm] / max(rates[arm], floor))
+        free = [arm for arm in open_arms if not arms[arm].blocked(archive)]
+        if not free:
+            archive.receive()
+            continue
+        pick = min(free, key=lambda arm: spent[arm] / max(rates[arm], floor))
         level, made = arms[pick].level(archive), archive.made
         arms[pick].pull(archive)
         queries = archive.made - made
