@@ -5,9 +5,10 @@ one fold of them left out after the other (jackknife).
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from scipy.stats import t as student
@@ -20,6 +21,19 @@ Evaluate = Callable[[Tensor], Tensor]
 
 Once = Callable[[str, Callable[[], Tensor], int], Tensor]
 """Calls the function, or recalls what it had given under this key before; so many calls of the metric are counted."""
+
+
+class Asks(NamedTuple):
+    """How candidates are asked about one by one.
+
+    Attributes:
+        alone: From a candidate to what evaluates it.
+        ahead: Told of all that will be asked, candidates on rows, so that workers can begin.
+    """
+
+    alone: Callable[[int], Evaluate]
+    ahead: Callable[[Sequence[tuple[int, Tensor]]], None] = lambda _wanted: None
+
 
 _AT_ONCE = 50
 RETRIES = 3
@@ -136,17 +150,18 @@ def jackknifed(
     candidates: int,
     once: Once,
     recalled: Callable[[str], bool] = lambda _key: False,
-    alone: Callable[[int], Evaluate] | None = None,
+    ask: Asks | None = None,
 ) -> Evidence:
     """Evidence from leaving out one random fold of the rows after the other.
 
     What nobody answered is asked again, three times in all; then it is an outage, and an error rather than a verdict.
     Attempts that were `recalled` from a run that is continued do not count. Where candidates can be asked about
-    `alone`, they are, and each answer is kept by itself: a kill loses the one under way and no other.
+    alone, they are, and each answer is kept by itself: a kill loses those under way and no other.
     """
     order = torch.randperm(rows, generator=generator)
     left = [order[torch.arange(rows) % folds != fold] for fold in range(folds)]
-    asker = _Asker(evaluate, candidates, once, recalled, alone)
+    asker = _Asker(evaluate, candidates, once, recalled, ask)
+    asker.ahead([("all rows", torch.arange(rows)), *((f"fold {number}", part) for number, part in enumerate(left))])
     whole = asker("all rows", torch.arange(rows), whole=True)
     others = [asker(f"fold {number}", part, whole=False) for number, part in enumerate(left)]
     return Evidence(whole, torch.stack(others, 1), folds=True, calls=candidates * asker.asked)
@@ -161,12 +176,19 @@ class _Asker:
         candidates: int,
         once: Once,
         recalled: Callable[[str], bool],
-        alone: Callable[[int], Evaluate] | None,
+        ask: Asks | None,
     ) -> None:
         self._evaluate, self._candidates, self._once, self._recalled = evaluate, candidates, once, recalled
-        self._alone = alone
+        self._asks = ask
         self._left = RETRIES
         self.asked = 0
+
+    def ahead(self, wanted: Sequence[tuple[str, Tensor]]) -> None:
+        """Let it be known what will be asked, unless a run that is continued has asked it."""
+        if self._asks is not None:
+            ones = range(self._candidates)
+            new = [(one, rows) for key, rows in wanted for one in ones if not self._recalled(_named(key, one))]
+            self._asks.ahead(new)
 
     def __call__(self, key: str, rows: Tensor, *, whole: bool) -> Tensor:
         """Values (candidates,); of `whole` rows each one is needed, otherwise any is better than none."""
@@ -174,7 +196,7 @@ class _Asker:
         attempt = 1
         while bool(found.isnan().any() if whole else found.isnan().all()):
             again = f"{key}, try {attempt}"
-            if not self._recalled(again if self._alone is None else f"{again}, candidate {self._candidates - 1}"):
+            if not self._recalled(again if self._asks is None else _named(again, self._candidates - 1)):
                 if self._left == 0:
                     break
                 self._left -= 1
@@ -190,14 +212,18 @@ class _Asker:
 
     def _ask(self, key: str, rows: Tensor) -> Tensor:
         self.asked += 1
-        if self._alone is None:
+        if self._asks is None:
             return self._once(key, lambda: self._evaluate(rows[None])[:, 0], self._candidates)
-        evaluates = [self._alone(one) for one in range(self._candidates)]
+        evaluates = [self._asks.alone(one) for one in range(self._candidates)]
         asked = [
-            self._once(f"{key}, candidate {one}", partial(_first, evaluate, rows[None]), 1)
+            self._once(_named(key, one), partial(_first, evaluate, rows[None]), 1)
             for one, evaluate in enumerate(evaluates)
         ]
         return torch.cat(asked)
+
+
+def _named(key: str, candidate: int) -> str:
+    return f"{key}, candidate {candidate}"
 
 
 def _first(evaluate: Evaluate, rows: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, final
 
 import torch
@@ -13,7 +14,8 @@ from torch import Tensor, nn
 
 from metricopt.acceptance.changes import label_changes
 from metricopt.acceptance.comparison import Comparison, Kept
-from metricopt.acceptance.evidence import RETRIES, Evidence, Once, bootstrapped, jackknifed
+from metricopt.acceptance.evidence import RETRIES, Asks, Evidence, Once, bootstrapped, jackknifed
+from metricopt.acceptance.panel import Panel
 from metricopt.adapters import AdaptedModel
 from metricopt.adapters.graph.cache import PrefixCache
 from metricopt.core.errors import MetricError, MetricFailureWarning
@@ -42,6 +44,9 @@ class Judge:
         seed: Of the resamples.
         widening: By how much errors are larger than the rows show; 1 for rows that nothing was chosen on.
         most_rows: Rows that a slow network is given at the same time at most.
+
+    Attributes:
+        panel: Workers that a dear metric is asked by; it is asked here if None.
 
     Example:
         >>> from metricopt.adapters import OutputAffine, adapt
@@ -76,6 +81,7 @@ class Judge:
         self.ledger = QueryLedger() if ledger is None else ledger
         self._seed = seed
         self._widening = widening
+        self.panel: Panel | None = None
         # Through the model itself: what is judged is what the user gets.
         beat = self.ledger.pulse.beat
         self._forward = PrefixCache(model, memory=0, probe=data.inputs_at(slice(0, 16)), most_rows=most_rows, beat=beat)
@@ -117,6 +123,7 @@ class Judge:
             generator=stream(self._seed, "compare"),
             once=self._once("decision", metric, phis, kind="decisions"),
             recalled=self._recalled("decision", metric, phis),
+            ask=self._asks(metric, phis, candidates),
         )
         found = replace(found, widening=self._widening)
         kept, comparison = climb(metric, found, examples=len(self.data), level=level, among=among)
@@ -144,7 +151,14 @@ class Judge:
         draw = stream(self._seed, "constraint")
         recalled = self._recalled(f"constraint {constraint.text}", metric, pair)
         found = gathered(
-            metric, candidates[1:], self.data, resamples=None, generator=draw, once=once, recalled=recalled
+            metric,
+            candidates[1:],
+            self.data,
+            resamples=None,
+            generator=draw,
+            once=once,
+            recalled=recalled,
+            ask=self._asks(metric, pair[1:], candidates[1:]),
         )
         found = replace(found, widening=self._widening)
         after = float(found.whole[0])
@@ -179,6 +193,15 @@ class Judge:
                 self._predicted[key] = self._forward.all_outputs(phi[None], self.data, at_once=_ROWS)[0]
         return self._predicted[key]
 
+    def _asks(self, metric: Metric, phis: Tensor, candidates: Sequence[Any]) -> Asks | None:
+        """How workers are asked about the candidates, if there are any workers."""
+        if self.panel is None:
+            return None
+        return Asks(self.panel.alone(metric, phis, candidates), partial(self.panel.ahead, metric, phis, candidates))
+
+    def _beyond(self, metric: Metric) -> int:
+        return calls_beyond([metric]) + (0 if self.panel is None else self.panel.beyond)
+
     def _recalled(self, purpose: str, metric: Metric, phis: Tensor) -> Callable[[str], bool]:
         """Whether something was asked by a run that this one continues."""
         about = _about(purpose, metric, phis)
@@ -190,7 +213,7 @@ class Judge:
         def once(key: str, ask: Callable[[], Tensor], calls: int) -> Tensor:
             name = f"{about} {key}"
             self.ledger.pulse.beat()
-            found = self.ledger.once(name, ask, kind=kind, calls=calls, beyond=lambda: calls_beyond([metric]))
+            found = self.ledger.once(name, ask, kind=kind, calls=calls, beyond=lambda: self._beyond(metric))
             assert found is not None
             return found
 
@@ -233,6 +256,7 @@ def gathered(
     generator: torch.Generator,
     once: Once = lambda _key, ask, _calls: ask(),
     recalled: Callable[[str], bool] = lambda _key: False,
+    ask: Asks | None = None,
 ) -> Evidence:
     """Evidence about candidates: a cheap metric's by resampling, a dear one's by leaving out folds."""
     evaluate = _evaluator(metric, candidates, data)
@@ -247,7 +271,7 @@ def gathered(
             candidates=count,
             once=once,
             recalled=recalled,
-            alone=lambda one: _evaluator(metric, candidates[one : one + 1], data),
+            ask=Asks(lambda one: _evaluator(metric, candidates[one : one + 1], data)) if ask is None else ask,
         )
     return bootstrapped(evaluate, len(data), resamples or RESAMPLES, generator, candidates=count, once=once)
 

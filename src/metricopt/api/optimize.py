@@ -16,11 +16,12 @@ from torch import Tensor, nn
 from metricopt import __version__
 from metricopt.acceptance.comparison import Kept
 from metricopt.acceptance.judge import Judge
+from metricopt.acceptance.panel import panel_of
 from metricopt.adapters import AdaptedModel, Adapter, DynamicBias, FiLM, OutputAffine, adapt
 from metricopt.adapters.freezing import placement
 from metricopt.adapters.saved import adapter_facts
 from metricopt.api.plan import Plan
-from metricopt.api.preflight import check_confidence, check_loss, check_parts, check_plan
+from metricopt.api.preflight import check_confidence, check_loss, check_parts, check_plan, check_workers
 from metricopt.api.result import Result
 from metricopt.api.watching import Watch
 from metricopt.api.ways import Effort, Tune, learner_of, settings_of, way_of
@@ -46,9 +47,11 @@ from metricopt.run.folder import run_folder
 from metricopt.run.journal import open_journal
 from metricopt.run.ledger import QueryLedger
 from metricopt.run.live import watching as progress_of
+from metricopt.run.workers import hired
 from metricopt.search import Recipe, walk
 from metricopt.search.starts import loss_starts
 from metricopt.task.base import Loss
+from metricopt.task.desk import Desk, desk_of
 from metricopt.task.loss_line import loss_line
 from metricopt.task.oracle import Oracle
 from metricopt.task.supervised import SupervisedTask
@@ -87,6 +90,8 @@ def optimize(
     effort: Effort | CrossFit = "default",
     confidence: float = 0.9,
     progress: bool | None = None,
+    workers: int = 1,
+    executor: Any = None,
 ) -> Result:
     """Finetune `net` until `metric` is better, within `queries` metric queries.
 
@@ -135,6 +140,10 @@ def optimize(
         confidence: How sure it must be that the result is better for it to be accepted.
         progress: Whether the plan, the phase, the best value so far and the time left are shown on stderr; by default
             in a terminal and in a notebook.
+        workers: How many calls of the metric are made at the same time. With one everything depends on the seed alone;
+            with more the search asks on while answers are under way, so what it asks next depends on which came first.
+        executor: Who makes the calls: processes of this machine if None, the workers of a
+            `concurrent.futures.Executor`, or those of a Ray cluster with "ray".
 
     Example:
         >>> from sklearn.metrics import f1_score
@@ -157,6 +166,7 @@ def optimize(
     check_parts(net, adapter, loss, keep)
     settings = settings_of(effort, batch_size)
     check_confidence(confidence)
+    check_workers(workers, executor)
     if resume and run_dir is None:
         raise FileFormatError("resume is True without a run_dir; expected the folder of a run: pass it as run_dir")
     way = way_of(
@@ -207,6 +217,7 @@ def optimize(
         "recipe": asdict(recipe) if learner is None else asdict(learner.settings),
         "confidence": confidence,
         "max_failures": oracle.ledger.max_failures,
+        **({} if workers == 1 else {"workers": workers}),
     }
     folder = run_folder(run_dir)
     heard: list[Event] = []
@@ -217,6 +228,7 @@ def optimize(
         start = _start(oracle, facts, sets)
         ledger.journal = opened.enter_context(open_journal(folder, start, resume=resume, listeners=listeners))
         ledger.pulse.tell = ledger.journal.tell
+        oracle.crew = opened.enter_context(hired(_desk(oracle, sets), workers=workers, executor=executor))
         try:
             watching = Watch(oracle, sets, queries=queries, searches=learner is None)
             watching.begin()
@@ -229,13 +241,14 @@ def optimize(
                     oracle, queries=queries, preset=preset, recipe=recipe, seed=seed, watching=watching
                 )
                 judge = Judge(task.model, sets["holdout"], ledger=ledger, seed=seed, most_rows=task.most_rows)
+            judge.panel = panel_of(oracle)
             level = 2 * confidence - 1
             result = _judged(oracle, judge, outcome, correlation, level=level, began=began, plan=watching.plan)
             if folder is not None:
                 result.save(folder)
                 forget(folder)
         finally:
-            ledger.journal = ledger.pulse.tell = None
+            ledger.journal = ledger.pulse.tell = oracle.crew = None
     return replace(result, events=tuple(heard if folder is None else read_events(folder / NAME)))
 
 
@@ -247,6 +260,13 @@ def _judge(oracle: Oracle, sets: dict[str, Data], chosen: Chosen, *, seed: int) 
     judge = Judge(task.model, sets["val"], ledger=oracle.ledger, seed=seed, widening=WIDENING)
     judge.know(chosen.outcome.phi, chosen.shown, whole=task.metric.on == "outputs")
     return judge
+
+
+def _desk(oracle: Oracle, sets: dict[str, Data]) -> Desk:
+    """What workers need to ask the metric and those of the constraints, in the search and for the decision."""
+    task = _supervised(oracle)
+    metrics = [task.metric, *(each.metric for each in oracle.keep)]
+    return desk_of(metrics, {"search": task.search, "holdout": sets.get("holdout", task.search)}, task.model)
 
 
 def _granted(ledger: QueryLedger | None, queries: int, max_failures: int | None) -> QueryLedger:

@@ -13,6 +13,7 @@ from metricopt.metrics.metric import Metric
 from metricopt.metrics.traffic import attempts_of
 from metricopt.run.ledger import Kind, QueryLedger
 from metricopt.run.live import planned
+from metricopt.run.workers import most_deaths
 from metricopt.task.oracle import noise_calls
 from metricopt.task.supervised import SupervisedTask
 
@@ -91,11 +92,18 @@ class Plan:
 
 
 def plan_lines(
-    metric: Metric, keep: Sequence[Constraint], *, queries: int, candidates: int = CANDIDATES, searches: bool = True
+    metric: Metric,
+    keep: Sequence[Constraint],
+    *,
+    queries: int,
+    candidates: int = CANDIDATES,
+    searches: bool = True,
+    workers: int = 1,
 ) -> tuple[Line, ...]:
     """The phases of a run and of the decision between so many candidates and the original.
 
-    A run that searches an adapter measures the metric's noise; one that finetunes weights does not.
+    A run that searches an adapter measures the metric's noise; one that finetunes weights does not. Workers that die
+    may take calls with them, which are made again.
 
     Example:
         >>> from metricopt.metrics import as_metric
@@ -116,6 +124,8 @@ def plan_lines(
     for each, check in zip(keep, checked, strict=True):
         further += (queries + 1 + check) * (attempts_of(each.metric) - 1)
     lines.append(Line("further attempts after accidents", further, "extra"))
+    if workers > 1:
+        lines.append(Line("asked again should workers die", most_deaths(workers) * (1 + len(keep)), "extra"))
     return tuple(line for line in lines if line.calls)
 
 
@@ -150,11 +160,13 @@ def given_to(task: SupervisedTask) -> str:
     return metric.describe(outputs, targets, groups)
 
 
-def timed(plan: Plan, lines: tuple[Line, ...], *, query: float, call: float) -> Plan:
-    """The plan once a query and a call of the metric were timed, in seconds."""
+def timed(plan: Plan, lines: tuple[Line, ...], *, query: float, call: float, workers: int = 1) -> Plan:
+    """The plan once a query and a call of the metric were timed, in seconds; workers share the calls."""
     search = sum(line.calls for line in lines if line.kind == "queries")
     others = sum(line.calls for line in lines if line.kind not in ("queries", "extra"))
-    return replace(plan, lines=lines, seconds=round(search * query + others * call, 1))
+    seconds = search * query + others * call if workers == 1 else search * (query - call)
+    seconds += 0.0 if workers == 1 else (search + others) * call / workers
+    return replace(plan, lines=lines, seconds=round(seconds, 1))
 
 
 def grant(ledger: QueryLedger, plan: Plan, spent: dict[Kind, int]) -> None:

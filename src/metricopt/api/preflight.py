@@ -41,6 +41,24 @@ def check_plan(queries: Any, recipe: Any, max_failures: Any, *, preset: str = "d
         )
 
 
+def check_workers(workers: Any, executor: Any) -> None:
+    """Raises unless it is a number of workers that an executor, if there is one, can be given.
+
+    Example:
+        >>> check_workers(0, None)
+        Traceback (most recent call last):
+        ...
+        metricopt.core.errors.BudgetError: workers is 0; expected a whole number, at least 1
+    """
+    if not _whole(workers) or workers < 1:
+        raise BudgetError(f"workers is {workers!r}; expected a whole number, at least 1")
+    if executor is not None and workers == 1:
+        raise BudgetError(
+            "an executor was given with workers=1; expected how many calls it may be given at the same time: "
+            "pass workers=8 or so"
+        )
+
+
 def check_confidence(confidence: Any) -> None:
     """Raises unless a confidence is a share of at least a half.
 

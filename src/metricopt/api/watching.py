@@ -101,7 +101,7 @@ class Watch:
         if again.call > DEAR:
             task.metric = task.metric.dear()
         self._query = again.query
-        self.plan = timed(self.plan, self._planned(), query=again.query, call=again.call)
+        self.plan = timed(self.plan, self._planned(), query=again.query, call=again.call, workers=self._workers)
         self._state()
 
     def affordable(self, seconds: float, wanted: int) -> int:
@@ -122,6 +122,10 @@ class Watch:
         for sentence in filter(None, sentences):
             warnings.warn(sentence, SuspicionWarning, stacklevel=4)
 
+    @property
+    def _workers(self) -> int:
+        return 1 if self._oracle.crew is None else self._oracle.crew.count
+
     def _planned(self) -> tuple[Line, ...]:
         lines = plan_lines(
             self._task.metric,
@@ -129,6 +133,7 @@ class Watch:
             queries=self._queries,
             candidates=CANDIDATES if self._searches else 1,
             searches=self._searches,
+            workers=self._workers,
         )
         return lines + self._lost
 

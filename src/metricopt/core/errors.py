@@ -47,6 +47,10 @@ class UnknownNameError(MetricOptError, LookupError):
     """No component of that name is registered."""
 
 
+class WorkerError(MetricOptError, RuntimeError):
+    """Workers cannot be had, or do not take what they are given."""
+
+
 class MetricOptWarning(UserWarning):
     """Base of every warning issued by metricopt."""
 

@@ -31,6 +31,11 @@ class Asking:
         self._end = oracle.ledger.used + queries
 
     @property
+    def at_once(self) -> int:
+        """How many questions are asked at the same time: one, or as many as there are workers."""
+        return 1 if self.oracle.crew is None else self.oracle.crew.count
+
+    @property
     def left(self) -> int:
         """Queries left; none after too many failures."""
         return 0 if self.oracle.ledger.stopped else self._end - self.oracle.ledger.used

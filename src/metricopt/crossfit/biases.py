@@ -22,12 +22,14 @@ class BiasSearch:
         outputs: The outputs of the rows that are asked about, (n,) or (n, outputs, ...).
         decides: Whether one output is a logit whose sign decides: then thresholds are what is searched.
         scale: Size of a step of 1, (outputs,).
+        at_once: Outputs that are tried at the same time; the best step of all is taken.
     """
 
     ask: Ask
     outputs: Tensor
     decides: bool
     scale: Tensor
+    at_once: int = 1
 
     def __call__(self, start: Tensor, *, calls: int) -> Tensor:
         """The bias where the search ends, (outputs,), after at most so many calls."""
@@ -45,8 +47,9 @@ class BiasSearch:
         steps = torch.tensor([-1.0, 1.0])[:, None]
         while left > 0 and offset > LAST_OFFSET:
             before = cost
-            for axis in torch.eye(len(bias)):
-                tried = (bias + offset * steps * axis * self.scale)[: max(0, left)]
+            for axes in torch.eye(len(bias)).split(self.at_once):
+                moves = (steps * axes[:, None]).flatten(0, 1)  # (axes, down and up, outputs)
+                tried = (bias + offset * moves * self.scale)[: max(0, left)]
                 costs = self.ask(tried) if len(tried) else torch.zeros(0)
                 left -= len(tried)
                 if len(costs) and float(costs.min()) < cost:

@@ -76,14 +76,14 @@ def _options(task: OutOfFoldTask, settings: CrossFit, kinds: int, *, queries: in
 
 
 def _mixtures(asking: Asking, options: Tensor) -> Tensor:
-    """Costs of mixtures, each computed when it is asked about: their outputs need not fit memory together."""
+    """Costs of mixtures, computed when they are asked about: their outputs need not fit memory together."""
     task, found = asking.task, []
-    for phi in options[: max(0, asking.left)]:
+    for phi in options[: max(0, asking.left)].split(min(asking.at_once, task.members_at_once)):
         if asking.left < 1:
             break
-        shown = task.predictions(phi[None])
+        shown = task.predictions(phi)
         assert isinstance(shown, Predictions)
-        found.append(asking.oracle.observe(phi[None], stage="finetuned weights", shown=shown))
+        found.append(asking.oracle.observe(phi, stage="finetuned weights", shown=shown))
     costs = torch.cat(found) if found else torch.zeros(0, dtype=torch.float64)
     return costs.nan_to_num(nan=torch.inf)
 

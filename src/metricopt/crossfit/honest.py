@@ -110,7 +110,9 @@ class HonestBias:
             shown = torch.stack([self._shifted(outputs, bias) for bias in biases])
             return self._asking.costs(phi, shown, stage="biases of a half", rows=rows)
 
-        return BiasSearch(ask, outputs, self._decides, self._scale())(self.best.halves[half], calls=calls)
+        at_once = max(1, self._asking.at_once // 2)  # each is tried down and up
+        search = BiasSearch(ask, outputs, self._decides, self._scale(), at_once)
+        return search(self.best.halves[half], calls=calls)
 
     def _indifferent(self) -> bool:
         """Whether the metric does not see shifts of outputs, as rankings by single logits do not."""

@@ -69,7 +69,7 @@ def collect_in_groups(
     task.prepare()
     oracle.margins()
     starts = start.split(TASKS_A_GROUP)
-    asks = oracle.asks_cheaply and oracle.ledger.journal is None
+    asks = oracle.asks_cheaply and oracle.ledger.journal is None and oracle.crew is None
     if asks:
         oracle.ledger.charge(len(start) * observations, stage=_STAGE)
     draw = stream(seed, "observed") if spacing == "random" else None

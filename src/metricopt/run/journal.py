@@ -51,6 +51,7 @@ class Journal:
         """Continue a run that left the events `before`."""
         self._log = log
         self._answers = {_index(event): event for event in before if event["event"] == "query"}
+        self._places = {index: place for place, index in enumerate(self._answers)}
         self._written = Counter(_identity(event) for event in before if event["event"] != "query")
         self._asked = {str(event.get("key")): event for event in before if event["event"] == "asked"}
 
@@ -73,6 +74,10 @@ class Journal:
                 f"are the same; expected the same bits: resume on the same machine with as many threads, or start anew"
             )
         return event
+
+    def place(self, index: int) -> int:
+        """As the how manyth query `index` was answered in the run it continues."""
+        return self._places[index]
 
     def asked(self, key: str) -> "Asked | None":
         """What metric calls beyond the queries had answered under this key, if they were made before."""

@@ -108,9 +108,12 @@ class QueryLedger:
         """Write down what charged queries answered."""
         self._enter([Query(stage, float(cost)) for cost in costs])
 
-    def sheet(self, phi: Tensor, *, stage: str) -> "Sheet":
-        """Where the answers to charged queries about phi (population, dim) are written as they come."""
-        return Sheet(self, phi, stage)
+    def sheet(self, phi: Tensor, *, stage: str, first: int | None = None) -> "Sheet":
+        """Where the answers to charged queries about phi (population, dim) are written as they come.
+
+        Their numbers begin with `first`, or with the next one; others may be under way.
+        """
+        return Sheet(self, phi, stage, len(self.queries) if first is None else first)
 
     def restore(self, queries: list[Query]) -> None:
         """Take over queries of a saved ledger."""
@@ -256,9 +259,9 @@ class Sheet:
         [0.5, 0.5]
     """
 
-    def __init__(self, ledger: QueryLedger, phi: Tensor, stage: str) -> None:
+    def __init__(self, ledger: QueryLedger, phi: Tensor, stage: str, first: int) -> None:
         self.phi, self.stage = phi, stage
-        self._ledger, self._first = ledger, len(ledger.queries)
+        self._ledger, self._first = ledger, first
         known = [self._recalled(member) for member in range(len(phi))]
         self._answers = {member: query for member, query in enumerate(known) if query is not None}
         self.missing = [member for member in range(len(phi)) if member not in self._answers]

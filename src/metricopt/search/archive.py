@@ -42,18 +42,43 @@ class Archive:
         self.plain, self.plain_cost = self.best, self.best_cost
         self._returned, self._returned_cost = self.best, self.best_cost
         self._rows = rows
+        self._pending: dict[int, tuple[Tensor, Tensor, bool]] = {}  # points under way, what they show, whether plain
         self._fresh: list[tuple[Tensor, Tensor, Tensor]] = []
         self._free = 0  # queries that were not plain
+        self._last_plain = 0
         self._incumbents: list[tuple[int, Tensor]] = []
         self._plains: list[tuple[int, Tensor]] = []
 
     @property
     def left(self) -> int:
         """Queries not yet made; none once the metric has failed too often."""
-        return 0 if self.oracle.ledger.stopped else self.queries - len(self.costs)
+        return 0 if self.oracle.ledger.stopped else self.queries - self.made
+
+    @property
+    def made(self) -> int:
+        """Queries made, those under way among them."""
+        return len(self.costs) + len(self._pending)
+
+    def pending(self, *, plain: bool = False) -> bool:
+        """Whether answers are still to come: to any query, or to a plain one."""
+        return any(own or not plain for _, _, own in self._pending.values())
+
+    def wait(self, *, plain: bool = False) -> None:
+        """Receive answers until none is pending."""
+        while self.pending(plain=plain):
+            self.receive()
+
+    def receive(self) -> None:
+        """Take in the next answer to a query under way, waited for if need be."""
+        number, cost = self.oracle.receive()
+        point, shown, plain = self._pending.pop(number)
+        self._take(point, shown, torch.tensor([cost]), plain=plain)
 
     def observe(self, points: Tensor, *, stage: str, plain: bool = False) -> None:
         """Query as many of the points as the limit allows, all in one call.
+
+        Where workers are asked, they are on their way as soon as there is room for them: answers to others are taken
+        in meanwhile, one at a time, and these come later (`wait`).
 
         Args:
             points: Vectors, (n, dim).
@@ -63,12 +88,27 @@ class Archive:
         points = points[: self.left]
         if not len(points):
             return
+        if self.oracle.crew is not None:
+            for point in points:
+                self._send(point[None], stage=stage, plain=plain)
+            return
         costs = self.oracle.observe(points, stage=stage).float()
+        self._take(points, self.oracle.shown(points, rows=self._rows), costs, plain=plain)
+
+    def _send(self, point: Tensor, *, stage: str, plain: bool) -> None:
+        while not self.oracle.room:
+            self.receive()
+        if self.left:  # answers on the way may have been failures
+            number = self.oracle.send(point, stage=stage)
+            self._pending[number] = point, self.oracle.shown(point, rows=self._rows), plain
+
+    def _take(self, points: Tensor, shown: Tensor, costs: Tensor, *, plain: bool) -> None:
         self.points, self.costs = torch.cat([self.points, points]), torch.cat([self.costs, costs])
-        self._fresh.append((points, self.oracle.shown(points, rows=self._rows), costs))
+        self._fresh.append((points, shown, costs))
         lowest, index = torch.nan_to_num(costs, nan=math.inf).min(0)
         cost, point = float(lowest), points[index].clone()
         self._free += 0 if plain else len(points)
+        self._last_plain = len(self.costs) - 1 if plain else self._last_plain
         if plain and cost < self.plain_cost:
             self.plain, self.plain_cost = point, cost
         if cost < self.best_cost:
@@ -77,13 +117,13 @@ class Archive:
         self._remember()
 
     def settle(self) -> None:
-        """Take the last point, a plain one, for the best of these, unless the lowest one is better by more than luck.
+        """Take the last plain point for the best of these, unless the lowest one is better by more than luck.
 
         It is there for another reason than its answer: the smooth curve that is lowest there. What breaks a constraint
         or looks no better than the original is not settled on.
         """
-        point, cost = self.points[-1], float(self.costs[-1])
-        broken = self.oracle.ledger.queries[-1].violation > 0
+        point, cost = self.points[self._last_plain], float(self.costs[self._last_plain])
+        broken = self.oracle.ledger.queries[self._last_plain - len(self.costs)].violation > 0
         if broken or math.isnan(cost) or cost >= float(self.costs[0]):
             return
         if self._ahead(self.plain, self.plain_cost, point, cost, self.caution):
@@ -117,7 +157,7 @@ class Archive:
 
     def _return(self, point: Tensor, cost: float) -> None:
         self._returned, self._returned_cost = point, cost
-        fields = {"index": len(self.oracle.ledger.queries) - 1, "phi": point, "cost": cost}
+        fields = {"index": len(self.oracle.ledger.queries) + len(self._pending) - 1, "phi": point, "cost": cost}
         self.oracle.ledger.note("incumbent", fields)
 
     def _ahead(self, point: Tensor, cost: float, other: Tensor, its_cost: float, caution: float) -> bool:
@@ -128,8 +168,9 @@ class Archive:
         return gain > caution * self.oracle.doubt(point, other)
 
     def asked(self, points: Tensor) -> Tensor:
-        """Which of the points (n, dim) have been queried before, up to rounding, (n,)."""
-        return (torch.cdist(points, self.points, compute_mode="donot_use_mm_for_euclid_dist") < _SAME).any(1)
+        """Which of the points (n, dim) have been queried before, up to rounding, answered or not, (n,)."""
+        known = torch.cat([self.points, *(point for point, _, _ in self._pending.values())])
+        return (torch.cdist(points, known, compute_mode="donot_use_mm_for_euclid_dist") < _SAME).any(1)
 
     def fresh(self) -> list[tuple[Tensor, Tensor, Tensor]]:
         """Points answered since this was last asked, what was shown of them, and their costs, call by call."""

@@ -20,6 +20,8 @@ class Arm(Protocol):
         ...         archive.observe(archive.best + torch.randn(3, archive.oracle.dim), stage="random")
         ...     def level(self, archive: Archive) -> float:
         ...         return archive.best_cost
+        ...     def blocked(self, archive: Archive) -> bool:
+        ...         return False
         >>> arm: Arm = AtRandom()
     """
 
@@ -34,6 +36,10 @@ class Arm(Protocol):
 
     def level(self, archive: Archive) -> float:
         """The cost that this arm is to lower."""
+        ...
+
+    def blocked(self, archive: Archive) -> bool:
+        """Whether what it asks next depends on answers that workers are still to give."""
         ...
 
 
@@ -58,6 +64,7 @@ class ShiftArm:
     ) -> None:
         self._coordinates, self._rows, self._smallest = coordinates, rows, smallest
         self._next, self._size, self._improved, self._noticed = 0, first, False, False
+        self._due, self._began = False, (0.0, 0)  # whether a round is to be ended, and where it began
 
     @property
     def spent(self) -> bool:
@@ -71,7 +78,11 @@ class ShiftArm:
 
     def pull(self, archive: Archive) -> None:
         """Try the next output's shift a step up and a step down."""
+        if self._due:
+            self._end_round(archive)
         before, made = archive.plain_cost, len(archive.costs)
+        if self._next == 0:
+            self._began = before, made
         points = archive.plain.repeat(2, 1)
         points[:, self._coordinates[self._next]] += self._size * torch.tensor([-1.0, 1.0])
         points = points[self._visible(archive, points)]
@@ -79,12 +90,27 @@ class ShiftArm:
         self._improved |= archive.plain_cost < before
         self._noticed |= bool((archive.costs[made:] != before).any())
         self._next = (self._next + 1) % len(self._coordinates)
-        if self._next == 0:
-            self._resize()
+        self._due = self._next == 0
+        if self._due and not archive.pending(plain=True):
+            self._end_round(archive)
+
+    def _end_round(self, archive: Archive) -> None:
+        """A round of all outputs is over once workers have answered; meanwhile other arms were pulled."""
+        if archive.oracle.crew is not None:
+            archive.wait(plain=True)
+            before, made = self._began
+            self._improved |= archive.plain_cost < before
+            self._noticed |= bool((archive.costs[made:] != before).any())
+        self._due = False
+        self._resize()
 
     def level(self, archive: Archive) -> float:
         """The cost of the best plain point."""
         return archive.plain_cost
+
+    def blocked(self, archive: Archive) -> bool:
+        """Whether a round is over and workers are still at it."""
+        return self._due and archive.pending(plain=True)
 
     def _visible(self, archive: Archive, points: Tensor) -> Tensor:
         """Which points (n, dim) look different from the best plain one, (n,)."""

@@ -40,6 +40,8 @@ class ThresholdArm:
         self._coordinate, self._axis, self._rows = coordinate, int(coordinate), rows
         self._steps: ShiftArm | None = None
         self._unit = 1.0
+        self._centre: Tensor | None = None  # of the curve
+        self._asked = False  # about the lowest point of the curve
         self.spent = False
 
     def pull(self, archive: Archive) -> None:
@@ -52,16 +54,32 @@ class ThresholdArm:
             self._steps.pull(archive)
             self.spent = self._steps.blind
             return
-        self.spent, centre = True, archive.plain.clone()
-        offsets = _STEP * self._unit * torch.arange(-_REACH, _REACH + 1)
-        known = self._along(archive, centre)[0]
-        self._ask(archive, centre, offsets[((offsets[:, None] - known).abs() > _STEP * self._unit / 2).all(1)])
-        at, costs = self._along(archive, centre)
-        if len(costs) >= _LEAST and archive.left:
-            curve = view_gp(at[:, None], costs)
-            fine = torch.arange(float(at.min()), float(at.max()), _FINE * self._unit)
-            self._ask(archive, centre, fine[curve(fine[:, None]).argmin()][None])
+        if self._centre is None:
+            self._centre = archive.plain.clone()
+            offsets = _STEP * self._unit * torch.arange(-_REACH, _REACH + 1)
+            known = self._along(archive, self._centre)[0]
+            fresh = ((offsets[:, None] - known).abs() > _STEP * self._unit / 2).all(1)
+            self._ask(archive, self._centre, offsets[fresh])
+        if not self._asked and not self.blocked(archive):
+            self._asked = True
+            self.spent = not self._ask_lowest(archive, self._centre)
+        if not self.spent and not self.blocked(archive):
+            self.spent = True
             archive.settle()
+
+    def blocked(self, archive: Archive) -> bool:
+        """Whether workers are still at what it has asked."""
+        return archive.pending(plain=True)
+
+    def _ask_lowest(self, archive: Archive, centre: Tensor) -> bool:
+        """Ask about the lowest point of the curve, if there are enough answers for one; whether it was asked."""
+        at, costs = self._along(archive, centre)
+        if len(costs) < _LEAST or not archive.left:
+            return False
+        curve = view_gp(at[:, None], costs)
+        fine = torch.arange(float(at.min()), float(at.max()), _FINE * self._unit)
+        self._ask(archive, centre, fine[curve(fine[:, None]).argmin()][None])
+        return True
 
     def level(self, archive: Archive) -> float:
         """The cost of the best plain point."""

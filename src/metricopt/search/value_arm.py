@@ -74,13 +74,17 @@ class ValueArm:
             chosen = self._choose(archive.best, outlook, self.value)
         before, start = archive.best_cost, len(archive.costs)
         archive.observe(archive.best + self._geometry.plain(chosen), stage="value")
-        if self.value is not None:
+        if self.value is not None and not archive.pending():  # workers have not answered yet
             self._note(self.value, outlook, chosen, archive.costs[start:])
         self._adjust(improved=archive.best_cost < before - 1e-4 * abs(before))
 
     def level(self, archive: Archive) -> float:
         """The lowest cost."""
         return archive.best_cost
+
+    def blocked(self, archive: Archive) -> bool:  # noqa: ARG002
+        """Never: it goes on with the answers there are."""
+        return False
 
     @property
     def _views(self) -> tuple[View, ...]:

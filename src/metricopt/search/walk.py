@@ -68,30 +68,49 @@ def walk(
         moved = input_start(oracle.probe, rows=recipe.rows)
         archive.observe(moved, stage="start", plain=True)
         landmarks = torch.cat([landmarks, moved])
+    archive.wait()  # what follows begins at the best of these
     value = ValueArm(oracle, recipe, landmarks=landmarks, generator=stream(seed, "value arm"))
     arms: list[Arm] = [value]
     shifts = oracle.probe.shift_coordinates
     if recipe.shifts and len(shifts):
         shift = (ThresholdArm if len(shifts) == 1 else ShiftArm)(shifts, rows=recipe.rows)
-        _first_look(archive, shift, outputs=len(shifts))
+        _first_look(archive, shift, value, outputs=len(shifts))
         arms.insert(0, shift)
     _spend(archive, arms, least=recipe.least)
+    archive.wait()
+    if archive.oracle.crew is not None and not arms[0].spent and len(arms) > 1:
+        arms[0].pull(archive)  # it may have waited for its last answer to settle on a point; nothing is asked any more
     return Walk(archive.outcome(), value.held_out_correlation(archive))
 
 
-def _first_look(archive: Archive, shift: Arm, *, outputs: int) -> None:
-    """Shifts alone: where they are all that is needed, nothing else must look better by luck, nor take the queries."""
-    most = len(archive.costs) + min(max(_FIRST_QUERIES, 2 * outputs), round(_FIRST_LOOK * archive.queries))
-    while not shift.spent and len(archive.costs) + 1 < most:
+def _first_look(archive: Archive, shift: Arm, value: Arm, *, outputs: int) -> None:
+    """What shifts alone can do is known early; while workers are at them, the other arm is pulled."""
+    most, asked = min(max(_FIRST_QUERIES, 2 * outputs), round(_FIRST_LOOK * archive.queries)), 0
+    while not shift.spent and asked + 1 < most:
+        if shift.blocked(archive):
+            _meanwhile(archive, value)
+            continue
+        made = archive.made
         shift.pull(archive)
+        asked += archive.made - made
+        if archive.left < 1:
+            return
+
+
+def _meanwhile(archive: Archive, value: Arm) -> None:
+    if archive.oracle.room and archive.left > 0:
+        value.pull(archive)
+    else:
+        archive.receive()
 
 
 def _check_answers(archive: Archive) -> None:
     """Query phi = 0, twice if need be: a metric that cannot judge the original model would waste every query."""
     origin = torch.zeros(1, archive.oracle.dim)
-    archive.observe(origin, stage="start", plain=True)
-    if bool(archive.costs.isnan().all()):
-        archive.observe(origin, stage="retry", plain=True)
+    for stage in ("start", "retry"):
+        if bool(archive.costs.isnan().all()):
+            archive.observe(origin, stage=stage, plain=True)
+            archive.wait()
     if bool(archive.costs.isnan().all()):
         why = archive.oracle.ledger.queries[-1].failure or "no reason given"
         raise MetricError(
@@ -110,10 +129,17 @@ def _spend(archive: Archive, arms: list[Arm], *, least: float) -> None:
         open_arms = [arm for arm in range(len(arms)) if not arms[arm].spent and idle[arm] < _PATIENCE]
         if not open_arms:
             return
-        pick = min(open_arms, key=lambda arm: spent[arm] / max(rates[arm], floor))
-        level, made = arms[pick].level(archive), len(archive.costs)
+        free = [arm for arm in open_arms if not arms[arm].blocked(archive)]
+        if not free:
+            archive.receive()
+            continue
+        pick = min(free, key=lambda arm: spent[arm] / max(rates[arm], floor))
+        level, made = arms[pick].level(archive), archive.made
         arms[pick].pull(archive)
-        queries = len(archive.costs) - made
+        queries = archive.made - made
+        if not queries and archive.pending():
+            archive.receive()  # what it has to ask may depend on it
+            continue
         idle = [0] * len(arms) if queries else [count + (arm == pick) for arm, count in enumerate(idle)]
         keep = 0.9**queries
         rates[pick] = keep * rates[pick] + (1 - keep) * (level - arms[pick].level(archive)) / max(1, queries)

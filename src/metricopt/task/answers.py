@@ -23,7 +23,7 @@ def answers(
 ) -> Iterator[Answer]:
     """Answers about the listed members, from their predictions on the rows of `data` where these do."""
     if metric.on == "model":
-        return _of_models(metric, data, model, predictions.phi, members)
+        return _of_models(metric, data, model, predictions, members)
     targets, groups = data.truth
     if predictions.rows is not None:
         targets = rows(targets, predictions.rows)
@@ -113,12 +113,13 @@ def on_device(model: AdaptedModel, batch: Batch) -> Batch:
 
 
 def _of_models(
-    metric: Metric, data: Data, model: AdaptedModel, phi: Tensor, members: Sequence[int]
+    metric: Metric, data: Data, model: AdaptedModel, predictions: Predictions, members: Sequence[int]
 ) -> Iterator[Answer]:
     before = model.phi.detach().clone()
-    batch = on_device(model, whole_batch(data))
+    some = predictions.rows
+    batch = on_device(model, whole_batch(data) if some is None else data.batch(some, seed=0))
     for member in members:
-        model.phi.data.copy_(phi[member])
+        model.phi.data.copy_(predictions.phi[member])
         try:
             answer = Answer(member, value_of_model(metric, model, batch))
         except MetricError as error:

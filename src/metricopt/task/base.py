@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from metricopt.core.errors import MetricError
-from metricopt.metrics.metric import Metric
+from metricopt.metrics.metric import Answer, Metric
 
 if TYPE_CHECKING:
     from metricopt.task.probe import Probe
@@ -67,6 +67,14 @@ class Task(ABC):
         """What the metric says about the listed members, each as soon as it is known."""
         costs = self.costs(predictions).tolist()
         return (Reply(member, costs[member]) for member in members)
+
+    def reply(self, answer: Answer, population: int) -> Reply:  # noqa: ARG002
+        """What an answer of the metric, given elsewhere, means as a cost; a failed one is warned of."""
+        raise MetricError(f"{type(self).__name__} has no metric that workers could be asked about; leave out workers")
+
+    def predictions_for(self, predictions: Any, metric: Metric) -> Any:  # noqa: ARG002
+        """The predictions with what another metric needs of them, should the task's own not have needed it."""
+        return predictions
 
     def anchored(self, cost: float, value: float) -> float:  # noqa: ARG002
         """The cost of a value once the metric is anchored to the first one, should it have no bounds: as it is."""

@@ -13,7 +13,11 @@ from metricopt.metrics.constraint import Constraint, binomial_std
 from metricopt.metrics.metric import Metric
 from metricopt.metrics.traffic import calls_beyond
 from metricopt.run.ledger import Query, QueryLedger, Sheet
+from metricopt.run.workers import Answered, Crew
+from metricopt.task.answers import warned
 from metricopt.task.base import Task
+from metricopt.task.desk import Question, Said
+from metricopt.task.predictions import Predictions
 
 _NOISE_RESAMPLES, _DOUBT_RESAMPLES = 100, 24
 _REMEMBERED = 4  # phi with their costs on resamples
@@ -37,6 +41,7 @@ class Oracle:
         probe: What may be looked at of it without asking.
         ledger: Every answer so far.
         keep: The constraints.
+        crew: Workers with a desk of the task's metric and those of the constraints; asked here if None.
         watch: Called with each phi (population, dim) that was asked about and the answers; nobody if None.
 
     Example:
@@ -51,7 +56,9 @@ class Oracle:
         self.probe = task.probe()
         self.ledger = QueryLedger() if ledger is None else ledger
         self.keep = tuple(keep)
+        self.crew: Crew | None = None
         self.watch: Callable[[Tensor, list[Query]], None] | None = None
+        self._sent: dict[int, tuple[Sheet, int | None]] = {}  # by their numbers, with the workers' tickets
         self._margins: list[float] | None = None
         self._resamples: dict[bytes, Tensor] = {}
         self._doubted: set[bytes] = set()
@@ -79,6 +86,45 @@ class Oracle:
             return self._observed(phi, stage, shown)
         return torch.cat([self._observed(part, stage) for part in phi.split(self.task.members_at_once)])
 
+    @property
+    def room(self) -> int:
+        """How many more queries may be sent before an answer has to be received."""
+        return 0 if self.crew is None else self.crew.count - len(self._sent)
+
+    def send(self, phi: Tensor, *, stage: str) -> int:
+        """Ask workers about one phi (1, dim) without waiting; the number under which `receive` gives the answer.
+
+        Queries are numbered as they are sent and written down as they are answered. A run that is continued receives
+        recalled answers in the order in which they had come, so that it goes the same way again.
+        """
+        assert self.crew is not None
+        self.ledger.charge(1, stage=stage)
+        number = len(self.ledger.queries) + len(self._sent)
+        sheet = self.ledger.sheet(phi.detach().cpu(), stage=stage, first=number)
+        self._last, ticket = None, None
+        if sheet.missing:
+            predictions = self.task.predictions(sheet.phi)
+            self._last = sheet.phi, predictions
+            self.margins()
+            ticket = self.crew.ask(self._question(predictions))
+        self._sent[number] = sheet, ticket
+        return number
+
+    def receive(self) -> tuple[int, float]:
+        """The next answer to what was sent, waited for if need be: its number and cost, NaN if the metric failed."""
+        assert self.crew is not None
+        recalled = [number for number, (_, ticket) in self._sent.items() if ticket is None]
+        if recalled:
+            journal = self.ledger.journal
+            number = recalled[0] if journal is None else min(recalled, key=journal.place)
+            return number, float(self.entered(self._sent.pop(number)[0]))
+        tickets = {ticket: number for number, (_, ticket) in self._sent.items() if ticket is not None}
+        answered = self.crew.answer(tickets)
+        number = tickets[answered.ticket]
+        sheet, _ = self._sent.pop(number)
+        self._write(sheet, 0, answered)
+        return number, float(self.entered(sheet))
+
     def shown(self, phi: Tensor, *, rows: int) -> Tensor:
         """As `probe.shown`, of phi (population, dim) just observed: what the metric was shown is not computed again.
 
@@ -102,6 +148,9 @@ class Oracle:
         self._last = None  # before the next ones take as much memory
         predictions, beyond = self.task.predictions(sheet.phi) if shown is None else shown, self._beyond()
         self._last = (sheet.phi, predictions) if shown is None else None
+        if self.crew is not None:
+            self._fill_by(self.crew, sheet, predictions)
+            return
         kept = [self.task.values(predictions, each.metric, sheet.missing) for each in self.keep]
         # Beyond what was measured for the margins, which is counted where it is asked.
         made = self._beyond() - beyond
@@ -124,6 +173,43 @@ class Oracle:
             )
             beyond = so_far
             sheet.write(member, query, sync=left == 0 or not self.task.asks_cheaply)
+
+    def _fill_by(self, crew: Crew, sheet: Sheet, predictions: Predictions) -> None:
+        """The same by workers, in whatever order they answer."""
+        self.margins()
+        tickets = {crew.ask(self._question(predictions.member(member))): member for member in sheet.missing}
+        while tickets:
+            answered = crew.answer(tickets)
+            self._write(sheet, tickets.pop(answered.ticket), answered, part=predictions.rows is not None)
+
+    def _question(self, predictions: Predictions) -> Question:
+        for each in self.keep:
+            predictions = self.task.predictions_for(predictions, each.metric)
+        return Question(tuple(range(1 + len(self.keep))), predictions)
+
+    def _write(self, sheet: Sheet, member: int, answered: Answered, *, part: bool = False) -> None:
+        """Write down what a worker said of the metric and of the constraints."""
+        said: Said = answered.answer or unanswered(1 + len(self.keep), answered.lost)
+        reply = self.task.reply(said.answer(0, member), len(sheet.phi))
+        kept = said.values[1:]
+        for place in range(len(kept)):
+            warned(said.answer(1 + place, member), len(sheet.phi))
+        values = torch.tensor(kept, dtype=torch.float64)
+        broken = [
+            float(constraint.violation(value, margin=margin))
+            for constraint, value, margin in zip(self.keep, values, self.margins(), strict=True)
+        ]
+        query = Query(
+            sheet.stage,
+            reply.cost if reply.value is None else self.task.anchored(reply.cost, reply.value),
+            reply.value,
+            failure=reply.failure,
+            part=part,
+            kept=kept,
+            violation=sum(broken),
+            extra=said.beyond + answered.lost * (1 + len(kept)),
+        )
+        sheet.write(member, query, sync=True)
 
     def entered(self, sheet: Sheet) -> Tensor:
         """Costs of a sheet that is filled in, (population,), with what they cost more for breaking constraints."""
@@ -228,6 +314,17 @@ def _natural_spread(metric: Metric, costs: Tensor) -> float:
     if metric.unbounded:
         return _spread(metric.natural(costs), otherwise=0.0)
     return (high - low) * _spread(costs, otherwise=0.0)
+
+
+def unanswered(metrics: int, lost: int) -> Said:
+    """What is known of a question that every worker has died over.
+
+    Example:
+        >>> unanswered(1, 3).failures
+        ('3 workers died over it (out of memory?)',)
+    """
+    # The last of the lost calls is the query itself, not one beyond it.
+    return Said((math.nan,) * metrics, (f"{lost} workers died over it (out of memory?)",) * metrics, -metrics)
 
 
 def noise_calls(metric: Metric, keep: Sequence[Constraint], *, queries: int) -> int:

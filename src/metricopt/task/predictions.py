@@ -33,6 +33,19 @@ class Predictions:
     whole: Sequence[Tree] | None = None
     rows: Tensor | None = None
 
+    def member(self, member: int) -> "Predictions":
+        """One member's, as a population of one.
+
+        Example:
+            >>> import torch
+            >>> Predictions(torch.zeros(2, 1), torch.arange(6).view(2, 3)).member(1).read
+            tensor([[3, 4, 5]])
+        """
+        one = slice(member, member + 1)
+        # As copies: a worker would be sent all that a view is part of.
+        read = None if self.read is None else self.read[one].clone()
+        return Predictions(self.phi[one].clone(), read, None if self.whole is None else self.whole[one], self.rows)
+
     def for_metric(self, metric: Metric) -> Any:
         """What a metric is computed on: tensors, or whole outputs."""
         found = self.whole if metric.on == "outputs" else self.read

@@ -233,10 +233,13 @@ class SupervisedTask(Task):
         """What the metric says about the listed members, each as soon as it is known."""
         population = len(predictions.phi)
         for answer in self._answers(predictions, self.metric, members):
-            if answer.error is None:
-                yield Reply(answer.member, self.metric.cost(answer.value), answer.value)
-            else:
-                yield Reply(answer.member, math.nan, None, warned(answer, population))
+            yield self.reply(answer, population)
+
+    def reply(self, answer: Answer, population: int) -> Reply:
+        """What an answer of the metric means as a cost; a failed one is warned of."""
+        if answer.error is None:
+            return Reply(answer.member, self.metric.cost(answer.value), answer.value)
+        return Reply(answer.member, math.nan, None, warned(answer, population))
 
     def anchored(self, cost: float, value: float) -> float:
         """The cost of a value; a metric without bounds is anchored to the first one, the original model's."""
@@ -253,12 +256,12 @@ class SupervisedTask(Task):
 
     def values(self, predictions: Predictions, metric: Metric, members: Sequence[int]) -> Tensor:
         """A metric's values of the listed members in natural units, NaN where it failed: (population,)."""
-        return settled(self._answers(self._with(predictions, metric), metric, members), len(predictions.phi))
+        return settled(self._answers(self.predictions_for(predictions, metric), metric, members), len(predictions.phi))
 
     def _answers(self, predictions: Predictions, metric: Metric, members: Sequence[int]) -> Iterator[Answer]:
         return answers(metric, predictions, self.search, model=self.model, members=members)
 
-    def _with(self, predictions: Predictions, metric: Metric) -> Predictions:
+    def predictions_for(self, predictions: Predictions, metric: Metric) -> Predictions:
         """The predictions with what this metric needs of them, should the task's own not have needed it."""
         if metric.on == "outputs" and predictions.whole is None:
             return replace(predictions, whole=self.whole_outputs(predictions.phi))
@@ -271,7 +274,7 @@ class SupervisedTask(Task):
         metric = self.metric if metric is None else metric
         if metric.costly:
             return None
-        predictions = self._with(Predictions(phi[None]), metric)
+        predictions = self.predictions_for(Predictions(phi[None]), metric)
         return resampled_costs(
             metric,
             predictions.for_metric(metric)[0],
