@@ -108,9 +108,7 @@ def ap_coco(label: int | None = None) -> Metric:
     return box_precision(COCO_OVERLAPS, label=label)
 
 
-def box_precision(
-    overlaps: float | Sequence[float] = 0.5, *, rule: Rule = "coco", label: int | None = None
-) -> Metric:
+def box_precision(overlaps: float | Sequence[float] = 0.5, *, rule: Rule = "coco", label: int | None = None) -> Metric:
     """Average precision of boxes at any overlaps.
 
     Example:

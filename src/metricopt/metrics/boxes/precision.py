@@ -34,8 +34,7 @@ def average_precision(found: Matches, weights: np.ndarray, *, rule: Rule) -> np.
         counted = (each * found.counts[:, mine]).cumsum(2)
         there = wanted[:, place] > 0
         recall = hits[there] / wanted[there, place, None, None]
-        # As COCO's evaluator has it, to the last bit: a spacing against division by zero.
-        precision = hits[there] / (counted[there] + np.spacing(1))
+        precision = hits[there] / np.maximum(counted[there], 1)
         values[there, :, place] = _averaged(recall, precision, rule)
     return values
 
