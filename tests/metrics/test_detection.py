@@ -1,5 +1,7 @@
 """Average precision of boxes equals pycocotools' and plain loops, on all images and on resamples of them."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +12,7 @@ from metricopt.metrics.detection import COCO_OVERLAPS, BoxPrecision
 
 
 def drawn(seed, *, images=6, coarse=True):
-    """Images with up to six true boxes and ten detections near them or anywhere, of three classes, many of them tied."""
+    """Images with up to six true boxes and ten detections near them or anywhere, of three classes, often tied."""
     draw = np.random.default_rng(seed)
 
     def boxes(count):
@@ -91,7 +93,7 @@ def test_it_is_pycocotools_to_the_sixth_place_with_ties_crowds_and_empty_images(
 
 
 def by_loops_as_voc(truth, found, *, eleven):
-    """VOC's rule as its devkit tells it: each detection to the box it overlaps most, once; difficult ones not counted."""
+    """VOC's rule as its devkit tells it: each detection to the box it overlaps most, once."""
     values = []
     for label in (1, 2, 3):
         boxes = [t["boxes"][t["labels"] == label].numpy() for t in truth]
@@ -122,7 +124,7 @@ def by_loops_as_voc(truth, found, *, eleven):
             values.append(np.mean([at(level) for level in np.linspace(0, 1, 11)]))
         else:
             levels = [0.0, *(r for r, _ in curve)]
-            values.append(sum((b - a) * at(b) for a, b in zip(levels, levels[1:], strict=False)))
+            values.append(sum((b - a) * at(b) for a, b in itertools.pairwise(levels)))
     return float(np.mean(values))
 
 
