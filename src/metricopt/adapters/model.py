@@ -41,6 +41,7 @@ class AdaptedModel(nn.Module):
         modulations: The adapter's parts as bound to the network, their fixed matrices as buffers.
         call: How the network is called with inputs of any structure.
         reader: Which tensor of its output labels, scores and views are made of; None if there is none.
+        gives_list: Whether it gave a list with one item an example for the example of `adapt`, as detectors do.
 
     Example:
         >>> from metricopt.adapters import OutputAffine, adapt
@@ -81,6 +82,7 @@ class AdaptedModel(nn.Module):
         self._head_gives_output: bool | None = None  # not looked at yet
         self._net_acts = False
         self._vectorises = True
+        self.gives_list = False
         super().train(False)
 
     @property
@@ -298,7 +300,7 @@ class AdaptedModel(nn.Module):
         twin = AdaptedModel(
             self.net, self.spec, parts, seed=self.seed, flags=self._flags, call=self.call, reader=self.reader
         )
-        twin._check = self._check
+        twin._check, twin.gives_list = self._check, self.gives_list
         return twin
 
     def trainable(self) -> dict[str, bool]:
@@ -426,12 +428,14 @@ def adapt(
     try:
         found = survey(net, example, call=call)
         reader = Reader() if example is None else reader_of(found.output, read)
+        gives_list = isinstance(found.output, list)
         found = replace(found, output=reader(found.output) if reader and example is not None else found.output)
         modulations = [
             part.bind(found, stream(seed, "adapter", index, type(part).__name__))
             for index, part in enumerate(spec.parts)
         ]
         model = AdaptedModel(net, spec, modulations, seed=seed, flags=flags, call=call, reader=reader)
+        model.gives_list = gives_list
     except BaseException:
         release(net, flags)
         raise

@@ -52,7 +52,7 @@ class Recall:
         ...         super().__init__()
         ...         self.body, self.norm = nn.Linear(3, 4), nn.BatchNorm1d(4)
         ...     def forward(self, x):
-        ...         return [float(row.sum()) > 0 and row for row in self.norm(self.body(x))]
+        ...         return [row if float(row.sum()) > 0 else -row for row in self.norm(self.body(x))]
         >>> model, x = adapt(Branching(), FiLM(dim=2)), torch.ones(1, 3)
         >>> recall = Recall(model, x)
         >>> recall.names, recall.kept
@@ -96,10 +96,9 @@ class Recall:
 
     def _lean(self, full: Remembered) -> Remembered:
         values = tuple(
-            value if kept else _changed(_hollow, value)
-            for kept, value in zip(self.kept, full.values, strict=True)
+            value if kept else each_within(_hollow, value) for kept, value in zip(self.kept, full.values, strict=True)
         )
-        return Remembered(full.inputs if self._inputs else _changed(_hollow, full.inputs), values)
+        return Remembered(full.inputs if self._inputs else each_within(_hollow, full.inputs), values)
 
     def _spare(self, full: Remembered, phi: Tensor, wanted: list[Tree]) -> None:
         """Find what need not be kept: where nothing but shapes is looked at, anything of that shape does."""
@@ -112,7 +111,7 @@ class Recall:
         self._inputs = not self._agrees(self._lean(full), phi, wanted)
 
     def _check(self, full: Remembered, phi: Tensor, wanted: list[Tree]) -> None:
-        before = _changed(torch.clone, full.values)
+        before = each_within(torch.clone, full.values)
         if not self._agrees(full, phi, wanted):
             raise CutError("it computes something else when it is called again")
         if not _same(before, full.values):
@@ -149,7 +148,7 @@ def _giving(values: list[Any], forward: Callable[..., Any]) -> Callable[..., Any
 
     def give(*inputs: Any, **named: Any) -> Any:
         for value in left:
-            return _changed(lambda tensor: tensor, value)  # containers of its own: networks write into them
+            return each_within(lambda tensor: tensor, value)  # containers of its own: networks write into them
         return forward(*inputs, **named)
 
     return give
@@ -197,7 +196,7 @@ def _noting(net: nn.Module, names: Sequence[str], values: list[Any]) -> Iterator
     def notes(name: str) -> Callable[..., None]:
         def hook(_module: nn.Module, _inputs: Any, output: Any) -> None:
             if name == wanted[0]:
-                values.append(_changed(torch.clone, output))  # what follows may write into it
+                values.append(each_within(torch.clone, output))  # what follows may write into it
                 wanted[0] = next(expected, None)
 
         return hook
@@ -210,22 +209,27 @@ def _noting(net: nn.Module, names: Sequence[str], values: list[Any]) -> Iterator
             handle.remove()
 
 
-def _changed(change: Callable[[Tensor], Tensor], value: Any) -> Any:
+def each_within(change: Callable[[Tensor], Tensor], value: Any) -> Any:
     """The same with every tensor changed, those that an object holds as attributes too, as torchvision's images do."""
     if isinstance(value, Tensor):
         return change(value)
     if isinstance(value, dict):
-        return type(value)((name, _changed(change, part)) for name, part in value.items())
+        return type(value)((name, each_within(change, part)) for name, part in value.items())
     if isinstance(value, list):
-        return [_changed(change, part) for part in value]
+        return [each_within(change, part) for part in value]
     if isinstance(value, tuple):
-        parts = [_changed(change, part) for part in value]
+        parts = [each_within(change, part) for part in value]
         return tuple(parts) if type(value) is tuple else type(value)(*parts)
     if any(isinstance(part, Tensor) for part in getattr(value, "__dict__", {}).values()):
         twin = copy.copy(value)
-        vars(twin).update({name: _changed(change, part) for name, part in vars(value).items()})
+        vars(twin).update({name: each_within(change, part) for name, part in vars(value).items()})
         return twin
     return value
+
+
+def each_tensor(change: Callable[[Tensor], Tensor], example: Remembered) -> Remembered:
+    """The same example with every tensor changed."""
+    return Remembered(each_within(change, example.inputs), each_within(change, example.values))
 
 
 def _hollow(tensor: Tensor) -> Tensor:
