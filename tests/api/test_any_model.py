@@ -22,7 +22,6 @@ QUERIES = 40
 # Why some kinds have no prefix cache, in the cache's own words; the others have one.
 UNCACHED = {
     "hugging_face": "differ in shape from batch to batch",
-    "detector": "expected one to three tensors with one row an example",
 }
 
 

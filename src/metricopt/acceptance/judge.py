@@ -1,6 +1,7 @@
 """Several phi of one model on data that nothing was chosen on: which is kept, what it changes, what it may break."""
 
 import copy
+import functools
 import hashlib
 import math
 import warnings
@@ -25,7 +26,7 @@ from metricopt.data.dataset import Data
 from metricopt.metrics import Constraint, Metric
 from metricopt.metrics.traffic import calls_beyond
 from metricopt.run.ledger import Kind, QueryLedger
-from metricopt.task.answers import on_device, value_of_model, values_on_rows
+from metricopt.task.answers import by_rows, on_device, value_of_model
 
 _SURE = 0.8  # share of the resamples in which one candidate is better than a plainer one
 _ROWS = 4096  # computed at once on a device whose memory is scarce
@@ -345,12 +346,14 @@ def decision_calls(metric: Metric, candidates: int) -> int:
 def _evaluator(metric: Metric, candidates: Sequence[Any], data: Data) -> Callable[[Tensor], Tensor]:
     """A function from rows (choices, n) to values (candidates, choices)."""
 
-    def of_one(candidate: Any, index: Tensor) -> Tensor:
+    @functools.cache
+    def asked(one: int) -> Callable[[Tensor], Tensor]:
+        candidate = candidates[one]
         if isinstance(candidate, nn.Module):
-            return torch.stack([_value(metric, candidate, data, rows) for rows in index])
-        return values_on_rows(metric, candidate, data.truth, index)
+            return lambda index: torch.stack([_value(metric, candidate, data, rows) for rows in index])
+        return by_rows(metric, candidate, data.truth)
 
-    return lambda index: torch.stack([of_one(candidate, index) for candidate in candidates])
+    return lambda index: torch.stack([asked(one)(index) for one in range(len(candidates))])
 
 
 def _value(metric: Metric, model: nn.Module, data: Data, index: Tensor) -> Tensor:

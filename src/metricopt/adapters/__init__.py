@@ -8,6 +8,7 @@ from metricopt.adapters.conditional_norm import ConditionalNorm
 from metricopt.adapters.dynamic_bias import DynamicBias
 from metricopt.adapters.film import FiLM
 from metricopt.adapters.last_layer import LastLayer
+from metricopt.adapters.layer_affine import LayerAffine
 from metricopt.adapters.model import AdaptedModel, adapt, merge, remove
 from metricopt.adapters.output_affine import OutputAffine
 from metricopt.adapters.parameters import Parameters
@@ -24,6 +25,7 @@ __all__ = [
     "DynamicBias",
     "FiLM",
     "LastLayer",
+    "LayerAffine",
     "OutputAffine",
     "Parameters",
     "SingleAdapter",

@@ -41,7 +41,7 @@ class Biases(SingleAdapter):
     def bind(self, found: Survey, generator: Generator) -> ChannelModulation:  # noqa: ARG002
         """Its modulation of the network that was surveyed."""
         if self.layers is None:
-            sites = tuple(site for site in found.sites if site.module._parameters["bias"] is not None)
+            sites = tuple(site for site in found.of_kind(EVERY_KIND) if site.module._parameters["bias"] is not None)
         else:
             sites = named_sites(found, self.layers, EVERY_KIND)
         if not sites:

@@ -7,8 +7,10 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
+from metricopt.adapters.detector import first_of_head, pooling
 from metricopt.adapters.layers import CONVOLUTION, LINEAR, Site
 from metricopt.adapters.spec import Hook, Modulation
+from metricopt.core.errors import AdapterError
 
 
 class Affine(NamedTuple):
@@ -51,6 +53,8 @@ class ChannelMap(nn.Module):
 class ChannelCoordinates(nn.Module):
     """One coordinate of phi for each channel of several layers, times `strength`: the map without a matrix.
 
+    With `half` of 0 or 1 phi has twice as many, and this takes the first or the second half of them.
+
     Example:
         >>> from metricopt.adapters.layers import survey
         >>> sites = survey(nn.Sequential(nn.Linear(4, 1), nn.BatchNorm1d(2))).sites
@@ -58,15 +62,17 @@ class ChannelCoordinates(nn.Module):
         {'0': tensor([2.]), '1': tensor([4., 6.])}
     """
 
-    def __init__(self, sites: tuple[Site, ...], *, strength: float) -> None:
+    def __init__(self, sites: tuple[Site, ...], *, strength: float, half: int | None = None) -> None:
         super().__init__()
         self.sizes = {site.name: site.channels for site in sites}
-        self.dim = sum(self.sizes.values())
+        count = sum(self.sizes.values())
+        self.dim = count if half is None else 2 * count
+        self._own = slice(0, count) if half is None else slice(half * count, (half + 1) * count)
         self._strength = strength
 
     def forward(self, phi: Tensor) -> dict[str, Tensor]:
         """Numbers per channel, by layer name, for phi (dim,)."""
-        numbers = self._strength * phi
+        numbers = self._strength * phi[self._own]
         return dict(zip(self.sizes, numbers.split(list(self.sizes.values())), strict=True))
 
 
@@ -80,7 +86,10 @@ class ScaleAndShift(Modulation):
     """
 
     def __init__(
-        self, sites: tuple[Site, ...], scale: ChannelMap | None, shift: ChannelMap | ChannelCoordinates
+        self,
+        sites: tuple[Site, ...],
+        scale: ChannelMap | ChannelCoordinates | None,
+        shift: ChannelMap | ChannelCoordinates,
     ) -> None:
         super().__init__()
         self.dim = shift.dim
@@ -120,7 +129,10 @@ class ChannelModulation(ScaleAndShift):
     def fold(self, phi: Tensor, net: nn.Module) -> None:
         """Scale and shift the last thing each layer does."""
         for name, affine in self.affines(phi).items():
-            fold_affine(net.get_submodule(name), affine)
+            if isinstance(net.get_submodule(name), pooling()):
+                fold_pooled(net, name, affine)
+            else:
+                fold_affine(net.get_submodule(name), affine)
 
 
 def modulated(output: Tensor, affine: Affine, axis: int) -> Tensor:
@@ -160,6 +172,19 @@ def fold_affine(layer: nn.Module, affine: Affine) -> None:
     is_matrix = isinstance(layer, LINEAR + CONVOLUTION)
     rows = affine.scale.reshape(-1, *[1] * (weight.ndim - 1)) if is_matrix else affine.scale
     set_weight_and_bias(layer, weight * (1 + rows), bias * (1 + affine.scale) + affine.shift)
+
+
+def fold_pooled(net: nn.Module, name: str, affine: Affine) -> None:
+    """Make the first layer of a detector's box head do the scaling and shifting of the pooled features it is given."""
+    head, size = first_of_head(net, name)
+    if head is None or head.in_features != len(affine.scale) * size:
+        raise AdapterError(
+            f"{name!r} pools features that no linear layer takes as they are, so a scale and shift of them cannot be "
+            f"merged into weights; expected a box head that begins with one"
+        )
+    weight, bias = weight_and_bias(head, torch.zeros(head.out_features).to(affine.scale))
+    scale, shift = (numbers.repeat_interleave(size) for numbers in affine)  # as (channels, height, width) is flattened
+    set_weight_and_bias(head, weight * (1 + scale), bias + weight @ shift)
 
 
 def weight_and_bias(layer: nn.Module, like: Tensor) -> tuple[Tensor, Tensor]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from torch import Generator
 
 from metricopt.adapters.channels import ChannelMap, ChannelModulation
+from metricopt.adapters.detector import pooling
 from metricopt.adapters.layers import EVERY_KIND, Survey, named_or_norms
 from metricopt.adapters.spec import ADAPTERS, SingleAdapter, checked_dim, patterns
 
@@ -19,7 +20,8 @@ class FiLM(SingleAdapter):
     Attributes:
         dim: Coordinates of phi (d).
         layers: Names of layers, or patterns such as `"stage3.*"`, whose outputs are modulated: linear ones,
-            convolutions and norms. All BatchNorms if None; in a network without any, all LayerNorms and GroupNorms.
+            convolutions and norms, and a detector's `roi_heads.box_roi_pool`. All BatchNorms if None; in a network
+            without any, all LayerNorms and GroupNorms.
         strength: Length of the rows of A and B, so the deviation of each scale and shift when the coordinates of
             phi have unit variance, whatever `dim`.
 
@@ -42,7 +44,7 @@ class FiLM(SingleAdapter):
     def bind(self, found: Survey, generator: Generator) -> ChannelModulation:
         """Its modulation of the network that was surveyed."""
         wish = "FiLM follows BatchNorm, LayerNorm or GroupNorm, or the layers you name in FiLM(layers=...)"
-        sites = named_or_norms(found, self.layers, EVERY_KIND, wish)
+        sites = named_or_norms(found, self.layers, EVERY_KIND + pooling(), wish)
         scale = ChannelMap(sites, dim=self.dim, strength=self.strength, generator=generator)
         shift = ChannelMap(sites, dim=self.dim, strength=self.strength, generator=generator)
         return ChannelModulation(sites, scale, shift)

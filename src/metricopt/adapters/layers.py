@@ -1,13 +1,14 @@
 """The layers of a network an adapter can act on, in the order the network calls them."""
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 import torch
 from torch import Tensor, nn
 
+from metricopt.adapters.detector import pooling
 from metricopt.core.errors import AdapterError
 from metricopt.core.tree import Call, Tree, call, described
 
@@ -71,17 +72,25 @@ def survey(net: nn.Module, example: Tree = None, *, call: Call = call) -> Survey
     modules = dict(net.named_modules())
     # nn.MultiheadAttention reads the weights of its out_proj and never calls it: a hook there would do nothing.
     silent = {id(m.out_proj) for m in modules.values() if isinstance(m, nn.MultiheadAttention)}
-    defined = [name for name, m in modules.items() if isinstance(m, EVERY_KIND) and id(m) not in silent]
-    called, output = (defined, None) if example is None else _run(net, example, defined, call)
-    sites = tuple(Site(name, modules[name], *channels_of(modules[name])) for name in called)
+    kinds = EVERY_KIND + pooling()
+    defined = [name for name, m in modules.items() if isinstance(m, kinds) and id(m) not in silent]
+    shapes: dict[str, torch.Size] = {}
+    output = None if example is None else _run(net, example, defined, call, shapes)
+    called = [name for name in (defined if example is None else shapes) if _known(modules[name], shapes.get(name))]
+    sites = tuple(Site(name, modules[name], *channels_of(modules[name], shapes.get(name))) for name in called)
     every = (*net.named_parameters(), *net.named_buffers())
     tensors = {name: tensor for name, tensor in every if tensor.is_floating_point()}
     parameters = tuple(name for name, _ in net.named_parameters() if name in tensors)
     return Survey(sites, tuple(defined), output, tensors, parameters)
 
 
-def channels_of(layer: nn.Module) -> tuple[int, int]:
-    """Size and position of the channel axis of a layer's output.
+def _known(layer: nn.Module, shape: torch.Size | None) -> bool:
+    """Whether the channel axis of a layer's output is known; what pools boxes has as many as an example shows."""
+    return isinstance(layer, EVERY_KIND) or (shape is not None and len(shape) == 4)
+
+
+def channels_of(layer: nn.Module, shape: torch.Size | None = None) -> tuple[int, int]:
+    """Size and position of the channel axis of a layer's output, whose shape matters only if it pools boxes.
 
     Example:
         >>> channels_of(nn.Conv2d(3, 8, 5)), channels_of(nn.BatchNorm1d(6)), channels_of(nn.Linear(4, 2))
@@ -99,6 +108,8 @@ def channels_of(layer: nn.Module) -> tuple[int, int]:
             return layer.num_channels, 1
         case nn.LayerNorm():
             return layer.normalized_shape[-1], -1
+    if shape is not None and isinstance(layer, pooling()):
+        return shape[-3], -3
     raise AdapterError(f"a {type(layer).__name__} has no known channel axis; expected one of {_names(EVERY_KIND)}")
 
 
@@ -150,17 +161,17 @@ def listing(found: Survey) -> str:
     return ", ".join(shown[:12] + more) or f"none of {_names(EVERY_KIND)}"
 
 
-def _run(net: nn.Module, example: Tree, defined: list[str], call: Call) -> tuple[list[str], object]:
-    called: dict[str, None] = {}
+def _run(net: nn.Module, example: Tree, defined: list[str], call: Call, shapes: dict[str, torch.Size]) -> object:
+    """What the network gives for the example; the shapes of what layers gave are noted in the order of first calls."""
     modules = dict(net.named_modules())
 
     def note(name: str):
-        return lambda *_: called.setdefault(name)
+        return lambda _layer, _inputs, output: shapes.setdefault(name, output.shape)
 
-    handles = [modules[name].register_forward_hook(note(name)) for name in defined]
+    handles = [modules[name].register_forward_hook(_silent(note(name))) for name in defined]
     try:
         with torch.no_grad():
-            output = call(net, example)
+            return call(net, example)
     except Exception as error:
         raise AdapterError(
             f"the network raised {type(error).__name__} on inputs {described(example)}: {error}; expected an output: "
@@ -169,7 +180,15 @@ def _run(net: nn.Module, example: Tree, defined: list[str], call: Call) -> tuple
     finally:
         for handle in handles:
             handle.remove()
-    return list(called), output
+
+
+def _silent(note: Callable[..., object]) -> Callable[..., None]:
+    """A hook that changes nothing, whatever the note gives."""
+
+    def hook(*seen: object) -> None:
+        note(*seen)
+
+    return hook
 
 
 def _unmatched(found: Survey, pattern: str, kinds: Kinds) -> str:

@@ -42,6 +42,7 @@ class AdaptedModel(nn.Module):
         call: How the network is called with inputs of any structure.
         reader: Which tensor of its output labels, scores and views are made of; None if there is none.
         half_type: The network's type of half precision, if it has one.
+        gives_list: Whether it gave a list with one item an example for the example of `adapt`, as detectors do.
 
     Example:
         >>> from metricopt.adapters import OutputAffine, adapt
@@ -85,6 +86,7 @@ class AdaptedModel(nn.Module):
         self._head_gives_output: bool | None = None  # not looked at yet
         self._net_acts = False
         self._vectorises = True
+        self.gives_list = False
         super().train(False)
 
     @property
@@ -318,7 +320,7 @@ class AdaptedModel(nn.Module):
         twin = AdaptedModel(
             self.net, self.spec, parts, seed=self.seed, flags=self._flags, call=self.call, reader=self.reader
         )
-        twin._check = self._check
+        twin._check, twin.gives_list = self._check, self.gives_list
         return twin
 
     def trainable(self) -> dict[str, bool]:
@@ -450,12 +452,14 @@ def adapt(
     try:
         found = survey(net, each(Tensor.clone, example), call=call)
         reader = Reader() if example is None else reader_of(found.output, read)
+        gives_list = isinstance(found.output, list)
         found = replace(found, output=reader(found.output) if reader and example is not None else found.output)
         modulations = [
             part.bind(found, stream(seed, "adapter", index, type(part).__name__))
             for index, part in enumerate(spec.parts)
         ]
         model = AdaptedModel(net, spec, modulations, seed=seed, flags=flags, call=call, reader=reader)
+        model.gives_list = gives_list
     except BaseException:
         release(net, flags)
         raise

@@ -18,8 +18,10 @@ from metricopt.acceptance.comparison import Kept
 from metricopt.acceptance.judge import Judge
 from metricopt.acceptance.panel import panel_of
 from metricopt.adapters import AdaptedModel, Adapter, DynamicBias, FiLM, OutputAffine, adapt
+from metricopt.adapters.detector import detect, is_detector
 from metricopt.adapters.freezing import placement
 from metricopt.adapters.saved import adapter_facts
+from metricopt.api.detectors import check_boxes, detector_adapter
 from metricopt.api.plan import Plan
 from metricopt.api.preflight import check_confidence, check_loss, check_parts, check_plan, check_workers
 from metricopt.api.result import Result
@@ -188,6 +190,9 @@ def optimize(
         collate=collate,
         whole=way != "adapter",
     )
+    if is_detector(net) and call is default_call:
+        check_boxes(net, sets)
+        call = detect
     how: dict[str, Any] = {"example": sets["train"].inputs_at(slice(0, 2)), "seed": seed, "call": call, "read": read}
     about: dict[str, Any] = {
         "loss": loss,
@@ -436,7 +441,8 @@ def adapted(
 ) -> AdaptedModel:
     """A copy of `net` with an adapter; without one named, FiLM where it finds a layer, else a dynamic bias.
 
-    Both with an affine of the outputs, where the network's output has a tensor that can be told to be that.
+    Both with an affine of the outputs, where the network's output has a tensor that can be told to be that. Of a
+    detector FiLM acts in the box head, and the affine is of its class scores and box corrections.
 
     Example:
         >>> net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
@@ -447,6 +453,8 @@ def adapted(
     net = copy.deepcopy(net)
     if adapter is not None:
         return adapt(net, adapter, seed=seed, example=example, call=call, read=read)
+    if is_detector(net):
+        return adapt(net, detector_adapter(), seed=seed, example=example, call=call, read=read)
     film, bias, affine = FiLM(dim=32), DynamicBias(dim=16), OutputAffine()
     refusals = []
     for choice in (film + affine, bias + affine, film, bias):

@@ -116,9 +116,9 @@ def check_loss(task: SupervisedTask) -> None:
     batch = task.train.batch(_spread_rows(task), seed=0)
     batch = Batch(*(on_model(task.model, part) for part in batch))
     with torch.no_grad():
-        output = task.model.output(torch.zeros(task.dim), task.loss_rule.inputs(batch))
+        output = task.loss_rule.output(task.model, torch.zeros(task.dim), batch)
     count = row_count(batch.inputs)
-    if task.model.reader is not None:
+    if task.model.reader is not None and task.loss_rule.call is None:
         _check_finite(task.model.read(output))
     value = _loss_of(task, output, batch)
     if not isinstance(value, Tensor) or value.numel() != 1 or not bool(torch.isfinite(value)):

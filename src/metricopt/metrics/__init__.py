@@ -12,6 +12,7 @@ from metricopt.metrics.classification import (
     worst_class_recall,
 )
 from metricopt.metrics.constraint import Constraint
+from metricopt.metrics.detection import ap50, ap_coco, box_precision
 from metricopt.metrics.external import CommandMetric, HttpMetric
 from metricopt.metrics.grouped import worst_group_accuracy
 from metricopt.metrics.metric import Metric
@@ -34,12 +35,15 @@ __all__ = [
     "HttpMetric",
     "Metric",
     "accuracy",
+    "ap50",
+    "ap_coco",
     "as_metric",
     "aucpr",
     "aucpr_macro",
     "aucpr_micro",
     "auroc",
     "balanced_error",
+    "box_precision",
     "f_beta",
     "g_mean",
     "jaccard",

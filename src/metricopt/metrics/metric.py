@@ -73,6 +73,7 @@ class Metric:
         name: str | None = None,
         key: str | None = None,
         batched: Callable[..., Tensor] | None = None,
+        on_rows: Callable[..., Callable[[Tensor], Tensor]] | None = None,
         groups: bool = False,
         time_limit: float | None = None,
         parallel: int = 1,
@@ -98,6 +99,9 @@ class Metric:
             key: Which entry to take of a function that returns a mapping, or of a torchmetrics `MetricCollection`.
             batched: `batched(targets, predictions)` on tensors that gives the values of a whole population,
                 (population,). Both have a leading population dimension; classes are int64, scores float64.
+            on_rows: `on_rows(y_true, prediction)` that gives a function of row numbers (replicates, n), whose values,
+                (replicates,), are those of the metric on these rows: for one that does most of its work once a row,
+                and is asked about hundreds of resamples of them.
             groups: Whether the functions take group numbers as a further argument.
             time_limit: Seconds to wait for a call; a function that hangs goes on in a thread of its own, which nothing
                 can end, and its late answer is ignored.
@@ -108,6 +112,7 @@ class Metric:
         adopted = adopt(function, on=on, goal=goal, key=key)
         self.function = adopted.function
         self.batched = batched
+        self.on_rows = on_rows
         self.name = str(name or adopted.name)
         self.on: On = stated(self.name, "on", adopted.on, get_args(On))
         self.goal: Goal = stated(self.name, "goal", adopted.goal, get_args(Goal))
@@ -214,6 +219,25 @@ class Metric:
                 warnings.warn(message, MetricFailureWarning, stacklevel=2)
             values[member] = value
         return values
+
+    def by_rows(self, outputs: Any, targets: Any) -> Callable[[Tensor], Tensor]:
+        """Values of one model on choices of its rows, as a function of their numbers (replicates, n), by `on_rows`.
+
+        Example:
+            >>> from metricopt.metrics import ap50
+            >>> truth = [{"boxes": torch.tensor([[0.0, 0, 9, 9]]), "labels": torch.tensor([1])}] * 2
+            >>> found = [{**truth[0], "scores": torch.ones(1)}, {**truth[0], "scores": torch.ones(1)}]
+            >>> ap50().by_rows(found, truth)(torch.tensor([[0, 1], [1, 1]])).tolist()
+            [1.0, 1.0]
+        """
+        assert self.on_rows is not None
+        arrays = self._cases_of_one(outputs, targets, None).arrays(0)
+        try:
+            return guarded(self.time_limit, self.on_rows, *arrays)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            raise self._raised(error) from error
 
     def answers(
         self,

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -67,28 +67,39 @@ def resampled_costs(
         (0.5, 0.07)
     """
     generator = torch.Generator().manual_seed(0)
+    ask = by_rows(metric, predicted, truth)
     values = []
     for start in range(0, resamples, at_once):
         some = min(at_once, resamples - start)
-        index = torch.randint(rows, (some, rows), generator=generator)
-        values.append(values_on_rows(metric, predicted, truth, index))
+        values.append(ask(torch.randint(rows, (some, rows), generator=generator)))
     return metric.cost(torch.cat(values))
 
 
-def values_on_rows(metric: Metric, predicted: Tree, truth: tuple[Tree, Tensor | None], index: Tensor) -> Tensor:
-    """Values of one member's predictions on each choice of rows (replicates, n), NaN where it failed, (replicates,).
+def by_rows(metric: Metric, predicted: Tree, truth: tuple[Tree, Tensor | None]) -> Callable[[Tensor], Tensor]:
+    """Values of one member's predictions on choices of rows, as a function of these (replicates, n).
+
+    NaN where it failed, (replicates,). What a metric does once for all choices (`Metric.on_rows`) is done here.
 
     Example:
         >>> from metricopt.metrics import mcr
         >>> truth = torch.tensor([0, 1, 1]), None
-        >>> values_on_rows(mcr(), torch.ones(3), truth, torch.tensor([[0, 0, 0], [1, 1, 2]])).tolist()
+        >>> by_rows(mcr(), torch.ones(3), truth)(torch.tensor([[0, 0, 0], [1, 1, 2]])).tolist()
         [1.0, 0.0]
     """
     targets, groups = truth
+    if metric.on_rows is not None:
+        try:
+            return metric.by_rows(predicted, targets)
+        except MetricError as error:
+            warnings.warn(str(error), MetricFailureWarning, stacklevel=4)
+            return lambda index: torch.full((len(index),), math.nan, dtype=torch.float64)
     if isinstance(predicted, Tensor) and isinstance(targets, Tensor):
-        some = None if groups is None else groups[index]
-        return metric.values(predicted[index], targets[index], some, failures="nan")
-    return torch.tensor([_value_on(metric, predicted, targets, groups, each) for each in index], dtype=torch.float64)
+        return lambda index: metric.values(
+            predicted[index], targets[index], None if groups is None else groups[index], failures="nan"
+        )
+    return lambda index: torch.tensor(
+        [_value_on(metric, predicted, targets, groups, each) for each in index], dtype=torch.float64
+    )
 
 
 def _value_on(metric: Metric, predicted: Tree, targets: Tree, groups: Tensor | None, index: Tensor) -> float:

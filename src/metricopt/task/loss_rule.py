@@ -9,11 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from metricopt.adapters import AdaptedModel
+from metricopt.adapters.detector import detect, is_detector, own_losses
 from metricopt.adapters.device import on_model
 from metricopt.core.errors import DataError
-from metricopt.core.tree import Tree, described
+from metricopt.core.tree import Call, Tree, described
 from metricopt.data.dataset import Batch, Data
 from metricopt.losses import cross_entropy
+from metricopt.losses.boxes import box_loss
 
 Loss = Callable[[Any, Any], Tensor]
 
@@ -27,6 +29,7 @@ class LossRule:
         function: `function(output, targets)`, or of the whole batch.
         of_batch: Whether it is given the whole batch in place of the targets.
         label_key: Under which name the network takes the targets beside its inputs; None if it does not.
+        call: How a network that is given (inputs, targets) is called for a loss of its own, if it is.
 
     Example:
         >>> from metricopt.adapters import OutputAffine, adapt
@@ -39,14 +42,26 @@ class LossRule:
     function: Loss
     of_batch: bool = False
     label_key: str | None = None
+    call: Call | None = None
 
     def __call__(self, model: AdaptedModel, phi: Tensor, batch: Batch) -> Tensor:
         """The loss at one phi (dim,) on one batch, differentiable in phi."""
         batch = Batch(*(on_model(model, part) for part in batch))
-        return self.value(model.output(phi, self.inputs(batch)), batch)
+        return self.value(self.output(model, phi, batch), batch)
+
+    @property
+    def of_output(self) -> bool:
+        """Whether it is a function of what the network gives for inputs alone."""
+        return self.call is None and self.label_key is None
+
+    def output(self, model: AdaptedModel, phi: Tensor, batch: Batch) -> Tree:
+        """What the network gives, from which the loss is computed."""
+        return model.output(phi, self.inputs(batch), call=self.call)
 
     def inputs(self, batch: Batch) -> Tree:
         """What the network is given: with the targets, where it takes them."""
+        if self.call is not None:
+            return batch.inputs, batch.targets
         return batch.inputs if self.label_key is None else {**batch.inputs, self.label_key: batch.targets}
 
     def value(self, output: Tree, batch: Batch) -> Tensor:
@@ -76,7 +91,14 @@ def loss_rule(loss: Loss | None, model: AdaptedModel, data: Data) -> LossRule:
         # Computed inside the network, it knows nothing of a phi that changes outputs only: nothing to follow.
         if found is not None and found.requires_grad:
             return own
-    return _default(model, data)
+    return _of_detector(model) if is_detector(model.net) else _default(model, data)
+
+
+def _of_detector(model: AdaptedModel) -> LossRule:
+    """All losses that a detector was trained with; of its second stage alone where phi reaches no other."""
+    if model.call is detect and all(name.startswith("roi_heads.") for name in model.layers):
+        return LossRule("the second stage's losses", box_loss)
+    return LossRule("the detector's own losses", lambda output, _: output, call=own_losses)
 
 
 def _default(model: AdaptedModel, data: Data) -> LossRule:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -12,9 +12,11 @@ from torch import Tensor
 from metricopt.adapters import AdaptedModel
 from metricopt.adapters.device import on_model
 from metricopt.adapters.graph.cache import DEFAULT_MEMORY, PrefixCache
+from metricopt.adapters.graph.recall import Remembered
 from metricopt.core.errors import DataError
 from metricopt.core.registry import one_of
 from metricopt.core.tree import Tree
+from metricopt.core.tree import rows as chosen_rows
 from metricopt.data.dataset import Batch, Data, Examples
 from metricopt.data.sampling import Kind, Sampling, mixed_stream
 from metricopt.metrics import Metric
@@ -34,6 +36,12 @@ Batches = tuple[Any, Tensor] | list[Batch]
 
 # Rows of predictions, of all members together, that metrics are given at once.
 _ROWS_IN_MEMORY = 2**22
+
+
+class Recalled(NamedTuple):
+    """Examples that a network recalls, in place of their inputs."""
+
+    examples: list[Remembered]
 
 
 class SupervisedTask(Task):
@@ -182,21 +190,35 @@ class SupervisedTask(Task):
     def _batches(self, wanted: list[tuple[Data, Tensor]], generator: torch.Generator) -> Batches:
         members = [(data, rows) for data, index in wanted for rows in index]
         seeds = torch.randint(2**31, (len(members),), generator=generator).tolist()
-        found = [data.batch(rows, seed=seed) for (data, rows), seed in zip(members, seeds, strict=True)]
+        found = [self._batch(data, rows, seed) for (data, rows), seed in zip(members, seeds, strict=True)]
         if self.augment is None:
             return found
         return [batch._replace(inputs=self.augment(batch.inputs[None], generator)[0]) for batch in found]
 
+    def _batch(self, data: Data, rows: Tensor, seed: int) -> Batch:
+        """Rows by number; of a network that recalls examples, these in place of their inputs."""
+        kept = self.cache.remembered(data, rows) if self.augment is None and self.loss_rule.of_output else None
+        if kept is None or not isinstance(data, Examples):
+            return data.batch(rows, seed=seed)
+        groups = None if data.groups is None else data.groups[rows]
+        return Batch(Recalled(kept), chosen_rows(data.targets, rows), groups)
+
     def loss(self, phi: Tensor, batch: Batches) -> Tensor:
         """Each member's loss on its own mini-batch, (population,), on the device of phi."""
         if isinstance(batch, list):
-            losses = [self.loss_rule(self.model, member, each) for member, each in zip(phi, batch, strict=True)]
+            losses = [self._loss(member, each) for member, each in zip(phi, batch, strict=True)]
             return torch.stack([loss.reshape(()) for loss in losses]).to(phi)
         rows, targets = batch[0], on_model(self.model, batch[1])
         outputs = self.cache.outputs(phi, rows, paired=True)
         if len(outputs) == 1:
             return self.loss_rule.function(outputs[0], targets[0]).reshape(1).to(phi)
         return torch.vmap(self.loss_rule.function)(outputs, targets).to(phi)
+
+    def _loss(self, phi: Tensor, batch: Batch) -> Tensor:
+        if not isinstance(batch.inputs, Recalled):
+            return self.loss_rule(self.model, phi, batch)
+        output = self.cache.output(phi.to(self.model.phi), batch.inputs.examples)
+        return self.loss_rule.value(output, batch._replace(targets=on_model(self.model, batch.targets)))
 
     def outputs(self, phi: Tensor, inputs: Tensor) -> Tensor:
         """Outputs for shared inputs without a graph, (population, n, ...), in the processor's memory."""

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from metricopt.adapters import AdaptedModel
 from metricopt.adapters.device import on_model, rows_apart
+from metricopt.adapters.graph.recall import Recall, Remembered, each_tensor
 from metricopt.adapters.graph.split import Crossing, Cut
 from metricopt.adapters.graph.trace import CutError
 from metricopt.core.errors import DataError
@@ -32,7 +33,8 @@ class PrefixCache:
     The network is cut (`graph.split`), and the cut is compared with the model itself on a few rows. If that fails,
     everything goes through the model, and `reason` says why. What crosses the cut is kept in memory as far
     as the limit allows, and in files beyond if the model is on the CPU. Where there is nothing to cut, inputs given on
-    another device than the model's are kept there within the same limit, or moved batch by batch.
+    another device than the model's are kept there within the same limit, or moved batch by batch. A network that
+    cannot be cut and takes lists, as detectors do, recalls what its modules gave (`graph.recall`), example by example.
 
     Args:
         model: The adapted model.
@@ -44,6 +46,7 @@ class PrefixCache:
     Attributes:
         reason: Why something is not cached: the network cannot be cut, or a data set takes too much room.
         cut: The network in two parts; None if it cannot be cut.
+        recall: What it recalls instead, where that works.
         bytes_in_memory: Activations kept in memory.
         bytes_on_disk: Activations kept in files.
 
@@ -78,12 +81,16 @@ class PrefixCache:
         self.bytes_in_memory = self.bytes_on_disk = 0
         probe = on_model(model, rows(probe, slice(0, 16)))
         self.reason, self.cut = _checked_cut(model, probe) if memory else ("it is turned off", None)
+        self.recall: Recall | None = None
+        if self.cut is None and memory and model.gives_list:
+            self.reason, self.recall = _recall(model, rows(probe, slice(0, 1)))
         # Of a network that cannot be cut rows may influence each other, so they stay together. On a processor they do
         # anyway; elsewhere memory is scarce enough, and of slow ones time, to find out.
         scarce = self._device.type != "cpu" or most_rows is not None
         self._apart = self.cut is not None or (scarce and model.reader is not None and rows_apart(model, probe))
         # The data themselves are kept too: their identity is the key.
         self._kept: dict[int, tuple[Data, Crossing]] = {}
+        self._remembered: dict[int, tuple[Data, list[Remembered]]] = {}
         self._placed: dict[int, tuple[Data, Tree]] = {}
         self._refused: dict[int, Data] = {}
         self._seen: dict[int, int] = {}
@@ -94,11 +101,22 @@ class PrefixCache:
 
     def holds(self, data: Data) -> bool:
         """Whether the activations of a data set are there."""
-        return id(data) in self._kept
+        return id(data) in self._kept or id(data) in self._remembered
+
+    def remembered(self, data: Data, index: Tensor) -> list[Remembered] | None:
+        """Examples of a data set by number, (n,), as they are recalled; None if they are not."""
+        if self.recall is None:
+            return None
+        self._count(data, index.numel())
+        kept = self._remembered.get(id(data))
+        return None if kept is None else [kept[1][row] for row in index.tolist()]
 
     def fill(self, data: Data) -> None:
         """Compute the activations of a data set, unless they are there or cannot be kept."""
         if self.holds(data) or id(data) in self._placed or id(data) in self._refused:
+            return
+        if self.recall is not None:
+            self._remembered[id(data)] = (data, [self._one(data, row) for row in range(len(data))])
             return
         if self.cut is None:
             self._place(data)
@@ -120,6 +138,24 @@ class PrefixCache:
             for room, part in zip(crossing, found, strict=True):
                 room[stretch] = part
         self._kept[id(data)] = (data, crossing)
+
+    def _one(self, data: Data, row: int) -> Remembered:
+        """One example, in memory as far as the limit allows and in files beyond it, if the model is on the CPU."""
+        assert self.recall is not None
+        self.beat()
+        return each_tensor(
+            self._stored, self.recall.remember(on_model(self.model, data.inputs_at(slice(row, row + 1))))
+        )
+
+    def _stored(self, tensor: Tensor) -> Tensor:
+        size = tensor.untyped_storage().nbytes()  # of one that is only a shape, a single number
+        if self.bytes_in_memory + size <= self.memory or self._device.type != "cpu" or not tensor.dim():
+            self.bytes_in_memory += size
+            return tensor
+        self.bytes_on_disk += tensor.nbytes
+        room = _in_a_file(len(tensor), tensor)
+        room.copy_(tensor)
+        return room
 
     def gather(self, wanted: Sequence[tuple[Data, Tensor]]) -> Tensor | Crossing:
         """Rows of data sets by index, one below the other: activations if all sets are cached, inputs otherwise.
@@ -152,6 +188,8 @@ class PrefixCache:
             at_once: Members times rows computed at the same time.
         """
         self.fill(data)
+        if id(data) in self._remembered:
+            return self._read_of(phi, self._remembered[id(data)][1][::every])
         if self.holds(data) or isinstance(data, Examples):
             given = self._kept[id(data)][1] if self.holds(data) else self._inputs(data)
             return self.chunked(phi, given if every == 1 else _part(given, slice(None, None, every)), at_once=at_once)
@@ -173,7 +211,21 @@ class PrefixCache:
         with torch.no_grad():
             return [self._whole(member, data) for member in phi]
 
+    def output(self, phi: Tensor, examples: Sequence[Remembered]) -> Tree:
+        """All that the network gives for some examples at one phi (dim,), differentiable in phi."""
+        assert self.recall is not None
+        return joined([self.recall.output(phi, example) for example in examples])
+
+    def _read_of(self, phi: Tensor, examples: Sequence[Remembered]) -> Tensor:
+        """Tensors read from the outputs, (population, n, ...)."""
+        with torch.no_grad():
+            return torch.stack([self.model.read(self.output(member, examples)) for member in phi]).cpu()
+
     def _whole(self, member: Tensor, data: Data) -> Tree:
+        if id(data) in self._remembered:
+            self.beat()
+            found = self.output(member, self._remembered[id(data)][1])
+            return each(lambda tensor: tensor.detach().cpu(), opened(found))
         parts = []
         for stretch in data.stretches(self._at_most(data.batch_size)):
             self.beat()
@@ -298,6 +350,13 @@ def _checked_cut(model: AdaptedModel, probe: Tree) -> tuple[str, Cut | None]:
     if not all(torch.equal(a, b) for a, b in zip(before, crossing, strict=True)):
         return "it overwrites activations that would be kept", None
     return ("", cut) if same else ("its trace computes something else than the network", None)
+
+
+def _recall(model: AdaptedModel, probe: Tree) -> tuple[str, Recall | None]:
+    try:
+        return "", Recall(model, probe)
+    except CutError as error:
+        return str(error), None
 
 
 def _alike(a: Tensor, b: Tensor) -> bool:

@@ -1,0 +1,1 @@
+"""Average precision of detected boxes: which detections hit a true box, and what that is worth."""
