@@ -28,6 +28,7 @@ class Baseline:
         needs_labels: Whether it uses the targets of the metric's own data, so needs `labels_visible`.
         about: One line about it.
         version: To be bumped by hand with any change of its results; records name the version they were made by.
+        thinks: Whether a suggestion takes long, because a model is fitted for it.
 
     Example:
         >>> from metricopt.task.quadratic import QuadraticTask
@@ -40,18 +41,21 @@ class Baseline:
     needs_labels: bool
     about: str
     version: int = 1
+    thinks: bool = False
 
 
 BASELINES: Registry[Baseline] = Registry("baseline")
 """The rivals by name."""
 
 
-def baseline(name: str, *, needs_labels: bool = False, version: int = 1) -> Callable[[Rival], Rival]:
+def baseline(
+    name: str, *, needs_labels: bool = False, version: int = 1, thinks: bool = False
+) -> Callable[[Rival], Rival]:
     """Decorator that registers a rival under `name`; the first line of its docstring says what it is."""
 
     def register(rival: Rival) -> Rival:
         about = (inspect.getdoc(rival) or "").partition("\n")[0]
-        BASELINES.add(name)(Baseline(name, rival, needs_labels, about, version))
+        BASELINES.add(name)(Baseline(name, rival, needs_labels, about, version, thinks))
         return rival
 
     return register
