@@ -31,6 +31,10 @@ class PlanError(MetricOptError, RuntimeError):
     """More calls of a metric would be made than the plan of the run says: a mistake of this library."""
 
 
+class UnrollError(MetricOptError, ArithmeticError):
+    """Finetuning by a learned optimizer left the numbers there are, or does not fit into memory."""
+
+
 class AdapterError(MetricOptError, ValueError):
     """The adapter does not fit the network."""
 

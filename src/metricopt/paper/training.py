@@ -93,17 +93,24 @@ def _fit_offline(
     optimizer = torch.optim.Adam(network.parameters(), lr=training.lr)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, training.steps)
     network.train()
-    for phi, mean, std in _mixed_rows(labelled, training, network.members, generator):
+    for phi, mean, std in mixed_rows(labelled, training, network.members, generator):
         optimizer.zero_grad()
-        _loss_of_members(network, phi, mean, std, training=training).sum().backward()
+        loss_of_members(network, phi, mean, std, training=training).sum().backward()
         optimizer.step()
         schedule.step()
 
 
-def _mixed_rows(
+def mixed_rows(
     labelled: LabelledTrajectory, training: Training, members: int, generator: torch.Generator
 ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Batches (members, rows, ...) drawn from all tasks at once; each member has tasks of its own (a bootstrap)."""
+    """Batches (members, rows, ...) drawn from all tasks at once; each member has tasks of its own (a bootstrap).
+
+    Example:
+        >>> labelled = LabelledTrajectory(torch.zeros(3, 4, 2), torch.zeros(3, 4), torch.ones(3, 4))
+        >>> phi, mean, std = next(mixed_rows(labelled, Training(rows=6), 5, torch.Generator().manual_seed(0)))
+        >>> phi.shape, mean.shape
+        (torch.Size([5, 6, 2]), torch.Size([5, 6]))
+    """
     tasks, steps = labelled.mean.shape
     own = torch.randint(tasks, (members, tasks), generator=generator) if members > 1 else torch.arange(tasks)[None]
     for _ in range(training.steps):
@@ -122,13 +129,20 @@ def _fit_reptile(network: ValueNetwork, labelled: LabelledTrajectory, training: 
         optimizer = torch.optim.SGD(copies.parameters(), lr=training.inner_lr)
         for _ in range(training.inner_steps):
             optimizer.zero_grad()
-            _loss_of_members(copies, some.phi, some.mean, some.std, training=training).sum().backward()
+            loss_of_members(copies, some.phi, some.mean, some.std, training=training).sum().backward()
             optimizer.step()
         move_towards(network, copies, rate=1 - iteration / len(starts))  # eta: 1 -> 0 linearly
 
 
-def _loss_of_members(network: ValueNetwork, phi: Tensor, mean: Tensor, std: Tensor, *, training: Training) -> Tensor:
-    """L_v of each member on its own rows, (members,), in the units of standardised targets."""
+def loss_of_members(network: ValueNetwork, phi: Tensor, mean: Tensor, std: Tensor, *, training: Training) -> Tensor:
+    """L_v of each member on its own rows, (members,), in the units of standardised targets.
+
+    Example:
+        >>> network = ValueNetwork(2, members=3, norm="none", generator=torch.Generator().manual_seed(0))
+        >>> phi, mean = torch.zeros(3, 4, 2), torch.zeros(3, 4)
+        >>> loss_of_members(network, phi, mean, mean + 1, training=Training()).shape
+        torch.Size([3])
+    """
     embedding = network.embed(phi)
     values = network.members_from_embedding(embedding)
     scale = network.target_std
