@@ -256,6 +256,12 @@ def test_a_single_candidate_has_the_whole_error_to_itself():
     assert alone.interval == pytest.approx((float(gains[4]), float(gains[-5])))  # the fifth of 99: 5% are below it
 
 
+def test_an_interval_says_how_many_models_share_its_error():
+    outputs, examples = pair(200, 0, repaired=0.5, spoiled=0.0)
+    assert decided(outputs, examples)[1].interval_text == "90% interval"
+    assert decided(outputs, examples, among=2)[1].interval_text == "95% interval, as 2 models were judged"
+
+
 class Asked:
     """Error rate that knows how often it was asked about how many rows."""
 

@@ -193,3 +193,16 @@ def test_the_seconds_of_a_resumed_run_include_those_before(tmp_path):
     began = time.monotonic()
     first = run(KINDS["labels"](tmp_path / "calls"), run_dir=tmp_path / "run", resume=True)
     assert first.seconds > time.monotonic() - began
+
+
+def test_the_seconds_are_those_of_all_of_it(tmp_path):
+    heard = []
+
+    def slow(event):
+        if event.get("phase") == "landscape" and not (heard and heard[-1][0] == "landscape"):
+            time.sleep(0.5)
+        heard.append((event.get("phase"), time.perf_counter()))
+
+    result = run(KINDS["labels"](tmp_path / "calls"), queries=4, watch=[slow])
+    landscape = next(at for phase, at in heard if phase == "landscape")
+    assert result.seconds > landscape - heard[0][1] > 0.5

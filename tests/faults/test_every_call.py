@@ -54,6 +54,13 @@ def test_further_attempts_of_a_server_are_calls_too(tmp_path):
     assert result.ledger.extra != 0
 
 
+def test_resuming_a_finished_run_of_a_command_runs_it_no_more(tmp_path):
+    first = run(command(tmp_path, tmp_path / "calls"), queries=6, run_dir=tmp_path / "run")
+    made = times(tmp_path / "calls")
+    again = run(command(tmp_path, tmp_path / "calls"), queries=6, run_dir=tmp_path / "run", resume=True)
+    assert times(tmp_path / "calls") == made == again.ledger.calls and again.comparison == first.comparison
+
+
 class Stop(BaseException):
     """As a kill, but of this run alone."""
 

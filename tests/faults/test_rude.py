@@ -1,4 +1,4 @@
-"""A network that works in place, a metric that writes where it can, changes settings and moves away: all is as it was."""
+"""A network that works in place, a metric that writes where it can, changes settings and leaves: all is as it was."""
 
 import os
 from pathlib import Path

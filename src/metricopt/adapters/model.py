@@ -261,11 +261,11 @@ class AdaptedModel(nn.Module):
     def merge(self, example: Tree = None) -> nn.Module:
         """A plain copy of the network that computes by itself what the adapted model computes at its phi.
 
-        Same class and same `state_dict` keys, parameters requiring gradients as before adaptation, and in eval mode even
-        if the network was not: in train mode it would not be what was judged, and its BatchNorms would drift. A layer
-        without weight or bias gets one where it must hold a scale or shift. With an example, here or in `adapt`, the
-        two are compared. Where weights cannot take the adapter in, as below a softmax, the copy is put into a module
-        that computes it after them (`metricopt.adapters.computing`), and a warning says so.
+        Same class and same `state_dict` keys, parameters requiring gradients as before adaptation, and in eval mode
+        even if the network was not: in train mode it would not be what was judged, and its BatchNorms would drift. A
+        layer without weight or bias gets one where it must hold a scale or shift. With an example, here or in `adapt`,
+        the two are compared. Where weights cannot take the adapter in, as below a softmax, the copy is put into a
+        module that computes it after them (`metricopt.adapters.computing`), and a warning says so.
 
         Example:
             >>> from metricopt.adapters import OutputAffine, adapt
