@@ -33,7 +33,10 @@ if TYPE_CHECKING:
     from metricopt.adapters.saved import load_adapter, save_adapter
     from metricopt.api.optimize import optimize
     from metricopt.api.result import Result, load_result
+    from metricopt.integrations.huggingface import from_trainer
+    from metricopt.integrations.lightning import MetricOptCallback
     from metricopt.integrations.sklearn import MetricOptClassifier, MetricOptRegressor
+    from metricopt.integrations.trainer_callback import MetricOptTrainerCallback
     from metricopt.metrics import CommandMetric, Constraint, HttpMetric, Metric
     from metricopt.paper.guided import MetricGuided
     from metricopt.paper.saved import load_value, save_value
@@ -57,7 +60,10 @@ _HOMES = {
     "metricopt.adapters.saved": ("load_adapter", "save_adapter"),
     "metricopt.api.optimize": ("optimize",),
     "metricopt.api.result": ("Result", "load_result"),
+    "metricopt.integrations.huggingface": ("from_trainer",),
+    "metricopt.integrations.lightning": ("MetricOptCallback",),
     "metricopt.integrations.sklearn": ("MetricOptClassifier", "MetricOptRegressor"),
+    "metricopt.integrations.trainer_callback": ("MetricOptTrainerCallback",),
     "metricopt.metrics": ("CommandMetric", "Constraint", "HttpMetric", "Metric"),
     "metricopt.paper.guided": ("MetricGuided",),
     "metricopt.paper.saved": ("load_value", "save_value"),
@@ -86,8 +92,10 @@ __all__ = [
     "LastLayer",
     "Metric",
     "MetricGuided",
+    "MetricOptCallback",
     "MetricOptClassifier",
     "MetricOptRegressor",
+    "MetricOptTrainerCallback",
     "Oracle",
     "OutputAffine",
     "Parameters",
@@ -103,6 +111,7 @@ __all__ = [
     "adapters",
     "data",
     "finetune",
+    "from_trainer",
     "learn_value_function",
     "load_adapter",
     "load_result",

@@ -39,6 +39,7 @@ from metricopt.crossfit import WIDENING, CrossFit
 from metricopt.crossfit.choose import Chosen
 from metricopt.data.dataset import Data
 from metricopt.data.lazy import Collate
+from metricopt.data.modules import both_of
 from metricopt.data.sampling import Sampling
 from metricopt.data.splits import cut, facts_of, three_sets
 from metricopt.metrics import Constraint, as_metric
@@ -67,8 +68,9 @@ def optimize(
     net: nn.Module,
     *,
     metric: Any,
-    train: Any,
-    val: Any,
+    train: Any = None,
+    val: Any = None,
+    datamodule: Any = None,
     loss: Loss | None = None,
     queries: int = 300,
     holdout: Any = None,
@@ -111,6 +113,7 @@ def optimize(
             at once where they, or activations in their place, fit 1 GiB.
         val: Data the metric is queried on. Where an adapter is searched, 40% of it is set aside to accept the result
             unless `holdout` is given. Inputs alone do if the metric knows the truth (`hidden`).
+        datamodule: What gives both as loaders, a LightningDataModule, in place of `train` and `val`.
         loss: `loss(output, targets)` giving a scalar, the one it was trained with or another; `output` is whatever the
             network gives. One whose second argument is called `batch` gets the whole batch. Without a loss, the
             model's own (`out.loss`) where it gives one, cross-entropy for class targets otherwise.
@@ -180,6 +183,7 @@ def optimize(
         search=recipe is not None or preset != "default",
         net=net,
     )
+    train, val = both_of(train, val, datamodule)
     sets = three_sets(
         train,
         val,

@@ -145,6 +145,13 @@ class Result:
         }
         save(folder, "result", _facts(self), tensors, version=_VERSION)
 
+    def save_pretrained(self, folder: Path | str) -> None:
+        """Write the improved network of transformers, or the adapter of a PEFT model, as its own library does."""
+        # Imported here: most networks are of neither.
+        from metricopt.integrations.weights import save_pretrained
+
+        save_pretrained(self, folder)
+
     def to_dict(self) -> dict[str, Any]:
         """The numbers as plain data for JSON; `before` and `after` are on the held-out data."""
         held = self.comparison

@@ -70,8 +70,8 @@ class _Estimator(BaseEstimator):
         self.lr = lr
         self.batch_size = batch_size
         self.validation = validation
-        self.tune = tune
-        self.effort = effort
+        self.tune: Tune | None = tune
+        self.effort: Effort | CrossFit = effort
         self.confidence = confidence
         self.run_dir = run_dir
         self.resume = resume
@@ -123,7 +123,8 @@ class _Estimator(BaseEstimator):
         if isinstance(given, nn.Module):
             net, epochs = copy.deepcopy(given), self.epochs or 0
         elif callable(given):
-            net, epochs = given(table.inputs.shape[1], self._outputs(table)).to(table.inputs), self._epochs
+            made: nn.Module = given(table.inputs.shape[1], self._outputs(table))
+            net, epochs = made.to(table.inputs), self._epochs
         else:
             raise AdapterError(
                 f"module is {given!r:.80}; expected a torch.nn.Module, a function of the numbers of features and "
@@ -335,7 +336,8 @@ def _given(module: Any) -> Any:
 
 
 def _skorch_fitted(net: Any, table: Table) -> Any:
-    return clone(net).fit(table.inputs.float().numpy(), table.targets.numpy())
+    fresh: Any = clone(net)
+    return fresh.fit(table.inputs.float().numpy(), table.targets.numpy())
 
 
 def _dense(X: Any) -> np.ndarray:  # noqa: N803 - scikit-learn's names

@@ -130,18 +130,15 @@ def split(table: Table, *, share: float, seed: int, classes: bool) -> tuple[Tabl
         >>> [len(part.inputs) for part in split(table, share=0.25, seed=0, classes=True)]
         [75, 25]
     """
-    from sklearn.model_selection import GroupShuffleSplit, StratifiedGroupKFold
+    from sklearn.model_selection import GroupShuffleSplit, StratifiedShuffleSplit
 
-    _, same = np.unique(table.inputs.numpy(), axis=0, return_inverse=True)
+    different, same = np.unique(table.inputs.numpy(), axis=0, return_inverse=True)
     codes = table.targets.numpy()
-    folds = max(2, round(1 / share))
-    if len(np.unique(same)) < folds:
+    if len(different) * min(share, 1 - share) < _LEAST_ROWS / 2:
         return None
-    if classes and np.bincount(codes)[np.unique(codes)].min() >= folds:
-        chooser: Any = StratifiedGroupKFold(folds, shuffle=True, random_state=seed)
-    else:
-        chooser = GroupShuffleSplit(1, test_size=share, random_state=seed)
-    index, asked = next(chooser.split(codes, codes, groups=same.ravel()))
+    spread = classes and len(different) == len(codes) and np.bincount(codes)[np.unique(codes)].min() > 1
+    chooser: Any = StratifiedShuffleSplit if spread else GroupShuffleSplit
+    index, asked = next(chooser(1, test_size=share, random_state=seed).split(codes, codes, groups=same.ravel()))
     few = len(asked) < _LEAST_ROWS or len(index) < 2
     lacking = classes and any(len(np.unique(codes[some])) < len(np.unique(codes)) for some in (index, asked))
     return None if few or lacking else (table.rows(index), table.rows(asked))
