@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from metricopt.adapters.saved import load_adapter, save_adapter
     from metricopt.api.optimize import optimize
     from metricopt.api.result import Result, load_result
+    from metricopt.api.study import Study, study
     from metricopt.metrics import CommandMetric, Constraint, HttpMetric, Metric
     from metricopt.paper.guided import MetricGuided
     from metricopt.paper.saved import load_value, save_value
@@ -55,6 +56,7 @@ _HOMES = {
     "metricopt.adapters.saved": ("load_adapter", "save_adapter"),
     "metricopt.api.optimize": ("optimize",),
     "metricopt.api.result": ("Result", "load_result"),
+    "metricopt.api.study": ("Study", "study"),
     "metricopt.metrics": ("CommandMetric", "Constraint", "HttpMetric", "Metric"),
     "metricopt.paper.guided": ("MetricGuided",),
     "metricopt.paper.saved": ("load_value", "save_value"),
@@ -89,6 +91,7 @@ __all__ = [
     "Recipe",
     "Result",
     "Stages",
+    "Study",
     "SupervisedTask",
     "Task",
     "Training",
@@ -109,6 +112,7 @@ __all__ = [
     "remove",
     "save_adapter",
     "save_value",
+    "study",
 ]
 
 
