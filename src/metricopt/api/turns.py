@@ -56,6 +56,9 @@ class Turns(Crew):
         for ticket, question in self._working.items():
             if torch.equal(question.predictions.phi[0], phi):
                 del self._working[ticket]
+                self._new = [
+                    new for new in self._new if new is not question.predictions.phi
+                ]  # a point of the user's own
                 failure = "" if value == value else "it was told that there is no answer"
                 self._done[ticket] = Answered(ticket, Said((value,), (failure,)), 0)
                 return True
