@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from metricopt.adapters.saved import load_adapter, save_adapter
     from metricopt.api.optimize import optimize
     from metricopt.api.result import Result, load_result
+    from metricopt.api.study import Study, study
     from metricopt.integrations.huggingface import from_trainer
     from metricopt.integrations.lightning import MetricOptCallback
     from metricopt.integrations.sklearn import MetricOptClassifier, MetricOptRegressor
@@ -64,6 +65,7 @@ _HOMES = {
     "metricopt.integrations.lightning": ("MetricOptCallback",),
     "metricopt.integrations.sklearn": ("MetricOptClassifier", "MetricOptRegressor"),
     "metricopt.integrations.trainer_callback": ("MetricOptTrainerCallback",),
+    "metricopt.api.study": ("Study", "study"),
     "metricopt.metrics": ("CommandMetric", "Constraint", "HttpMetric", "Metric"),
     "metricopt.paper.guided": ("MetricGuided",),
     "metricopt.paper.saved": ("load_value", "save_value"),
@@ -103,6 +105,7 @@ __all__ = [
     "Recipe",
     "Result",
     "Stages",
+    "Study",
     "SupervisedTask",
     "Task",
     "Training",
@@ -124,6 +127,7 @@ __all__ = [
     "remove",
     "save_adapter",
     "save_value",
+    "study",
 ]
 
 

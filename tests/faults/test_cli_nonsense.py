@@ -15,6 +15,16 @@ NONSENSE = {
         "--log-dir": FOLDERS,
         "--json": ("file/inside", "."),
     },
+    "optimize file": {
+        "job": ("nowhere.py", "."),
+        "--queries": (*NUMBERS, "0", "-1"),
+        "--workers": (*NUMBERS, "0", "-1"),
+        "--seed": NUMBERS,
+        "--run-dir": FOLDERS,
+        "--resume": ("=maybe",),
+        "--report": ("=maybe",),
+        "--json": ("file/inside", "."),
+    },
     "list": {"kind": ("colours", ""), "--json": ("file/inside", ".")},
     "run table3": {
         "name": ("table4", ""),

@@ -52,6 +52,7 @@ class Panel:
 
     def _collected(self, key: tuple[int, int, bytes]) -> Tensor:
         answered = self._crew.answer([self._tickets.pop(key)])
+        assert answered is not None
         said: Said = answered.answer or unanswered(1, answered.lost)
         self.beyond += said.beyond + answered.lost
         return settled(iter([said.answer(0, 0)]), 1)[:, None]

@@ -1,4 +1,4 @@
-"""The command `metricopt`: demo, list, report, and what other packages add.
+"""The command `metricopt`: demo, optimize, list, report, and what other packages add.
 
 Nothing here imports torch: a command imports what it needs when it runs, so that `metricopt --help` is instant. A new
 command is one new file of this package and one line below. Another distribution, such as the laboratory, adds its own
@@ -15,6 +15,7 @@ import typer
 from metricopt import __version__
 from metricopt.cli.demo import demo_command
 from metricopt.cli.listing import list_command
+from metricopt.cli.optimize import optimize_command
 from metricopt.cli.report import report_command
 from metricopt.core.errors import AdapterError, BudgetError, MetricOptError, UnknownNameError
 
@@ -29,6 +30,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 app.command("demo")(demo_command)
+app.command("optimize")(optimize_command)
 app.command("list")(list_command)
 app.command("report")(report_command)
 for _added in entry_points(group="metricopt.commands"):

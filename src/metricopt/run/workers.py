@@ -71,8 +71,8 @@ class Crew(ABC):
         self._hand_out()
         return self._tickets
 
-    def answer(self, tickets: Collection[int]) -> Answered:
-        """The next answer to one of the questions, waited for if there is none yet."""
+    def answer(self, tickets: Collection[int]) -> Answered | None:
+        """The next answer to one of the questions, waited for if there is none yet; None if `count` has changed."""
         while not (ready := [ticket for ticket in self._done if ticket in tickets]):
             self._hand_out()
             for ticket, arrived, answer in self._arrivals():

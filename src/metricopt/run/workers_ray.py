@@ -11,6 +11,9 @@ from typing import Any, final
 from metricopt.core.errors import WorkerError
 from metricopt.run.workers import Crew, Function
 
+PATIENCE = 300.0
+"""Seconds that workers may take to start: torch alone takes some on a busy machine."""
+
 
 @final
 class RayCrew(Crew):
@@ -22,7 +25,7 @@ class RayCrew(Crew):
         self._own = _begun(ray, count)
         try:
             # Stored once; every node fetches it once, every actor loads it once.
-            stored = ray.put(_content(function))
+            stored = self._stored = ray.put(_content(function))  # held: an actor that is made anew fetches it again
             made = ray.remote(num_cpus=1, max_restarts=-1, scheduling_strategy="SPREAD")(_Actor)
             self._free = [made.remote(stored) for _ in range(count)]
             _check_room(ray, self._free)
@@ -112,9 +115,9 @@ def _content(function: Function) -> bytes:
 
 def _check_room(ray: Any, actors: list[Any]) -> None:
     """Actors wait in silence for processors that are not there; that must not look like a slow metric."""
-    ready, late = ray.wait([actor.ready.remote() for actor in actors], num_returns=len(actors), timeout=120.0)
+    ready, late = ray.wait([actor.ready.remote() for actor in actors], num_returns=len(actors), timeout=PATIENCE)
     if late:
         raise WorkerError(
-            f"Ray started {len(ready)} of {len(actors)} workers within 120 s; its nodes have "
+            f"Ray started {len(ready)} of {len(actors)} workers within {PATIENCE:g} s; its nodes have "
             f"{ray.cluster_resources().get('CPU', 0):g} processors in all: ask for as many workers, or add nodes"
         )

@@ -70,7 +70,10 @@ class Archive:
 
     def receive(self) -> None:
         """Take in the next answer to a query under way, waited for if need be."""
-        number, cost = self.oracle.receive()
+        received = self.oracle.receive()
+        if received is None:
+            return
+        number, cost = received
         point, shown, plain = self._pending.pop(number)
         self._take(point, shown, torch.tensor([cost]), plain=plain)
 
@@ -99,8 +102,12 @@ class Archive:
         while not self.oracle.room:
             self.receive()
         if self.left:  # answers on the way may have been failures
-            number = self.oracle.send(point, stage=stage)
-            self._pending[number] = point, self.oracle.shown(point, rows=self._rows), plain
+            self.send(point, stage=stage, plain=plain)
+
+    def send(self, point: Tensor, *, stage: str, plain: bool = False) -> None:
+        """Have workers asked about one point (1, dim), whether or not there is room."""
+        number = self.oracle.send(point, stage=stage)
+        self._pending[number] = point, self.oracle.shown(point, rows=self._rows), plain
 
     def _take(self, points: Tensor, shown: Tensor, costs: Tensor, *, plain: bool) -> None:
         self.points, self.costs = torch.cat([self.points, points]), torch.cat([self.costs, costs])

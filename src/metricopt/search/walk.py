@@ -58,6 +58,12 @@ def walk(
     if queries < 1:
         raise BudgetError(f"the search was given {queries} metric queries; expected at least 1")
     archive = Archive(oracle, queries, caution=recipe.caution, rows=recipe.rows)
+    return walk_in(archive, seed=seed, starts=starts, recipe=recipe)
+
+
+def walk_in(archive: Archive, *, seed: int, starts: Tensor | Callable[[], Tensor], recipe: Recipe) -> Walk:
+    """The same, of someone who looks into the archive meanwhile."""
+    oracle = archive.oracle
     _check_answers(archive)
     found = starts if isinstance(starts, Tensor) else starts()
     landmarks = torch.cat([torch.zeros(1, oracle.dim), found]) if recipe.starts else torch.zeros(1, oracle.dim)

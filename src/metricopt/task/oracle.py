@@ -89,7 +89,7 @@ class Oracle:
     @property
     def room(self) -> int:
         """How many more queries may be sent before an answer has to be received."""
-        return 0 if self.crew is None else self.crew.count - len(self._sent)
+        return 0 if self.crew is None else max(0, self.crew.count - len(self._sent))
 
     def send(self, phi: Tensor, *, stage: str) -> int:
         """Ask workers about one phi (1, dim) without waiting; the number under which `receive` gives the answer.
@@ -110,8 +110,11 @@ class Oracle:
         self._sent[number] = sheet, ticket
         return number
 
-    def receive(self) -> tuple[int, float]:
-        """The next answer to what was sent, waited for if need be: its number and cost, NaN if the metric failed."""
+    def receive(self) -> tuple[int, float] | None:
+        """The next answer to what was sent, waited for if need be: its number and cost, NaN if the metric failed.
+
+        None if there is room all of a sudden, as it is where a user asks for more before telling.
+        """
         assert self.crew is not None
         recalled = [number for number, (_, ticket) in self._sent.items() if ticket is None]
         if recalled:
@@ -120,6 +123,8 @@ class Oracle:
             return number, float(self.entered(self._sent.pop(number)[0]))
         tickets = {ticket: number for number, (_, ticket) in self._sent.items() if ticket is not None}
         answered = self.crew.answer(tickets)
+        if answered is None:
+            return None
         number = tickets[answered.ticket]
         sheet, _ = self._sent.pop(number)
         self._write(sheet, 0, answered)
@@ -180,6 +185,7 @@ class Oracle:
         tickets = {crew.ask(self._question(predictions.member(member))): member for member in sheet.missing}
         while tickets:
             answered = crew.answer(tickets)
+            assert answered is not None
             self._write(sheet, tickets.pop(answered.ticket), answered, part=predictions.rows is not None)
 
     def _question(self, predictions: Predictions) -> Question:
