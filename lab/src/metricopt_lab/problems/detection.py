@@ -47,7 +47,7 @@ class Sizes:
     test: int | None = None
 
 
-SIZES = {"smoke": Sizes(6, 8, 6, 6), "small": Sizes(train=64), "paper": Sizes()}
+SIZES = {"smoke": Sizes(6, 8, 6, 6), "small": Sizes(train=32), "paper": Sizes()}
 
 
 # Field by field it would compare tensors, whose truth is ambiguous.

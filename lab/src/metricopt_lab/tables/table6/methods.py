@@ -43,7 +43,7 @@ class Budget:
 
 BUDGETS = {
     "smoke": Budget(40, 4, stages=replace(PAPER, steps=4, observations=2, training=replace(PAPER.training, steps=20))),
-    "small": Budget(60, 100),
+    "small": Budget(40, 40),
     "paper": Budget(200, 200, stages=replace(PAPER, steps=200, observations=10)),
 }
 
