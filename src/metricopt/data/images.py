@@ -137,8 +137,8 @@ def image_folder(
             f"{folder} has no image in its subfolders ({', '.join(names)[:80]}); expected files that end in one of "
             f"{', '.join(SUFFIXES)}"
         )
-    pillow, both = _pillow(), _both(size)
-    pixels = [_pixels(path, both, pillow) for path, _ in files]
+    library, both = pillow(), _both(size)
+    pixels = [pixels_of(path, both, library)[0] for path, _ in files]
     _check_sizes([path for path, _ in files], pixels)
     return Images(torch.stack(pixels), torch.tensor([label for _, label in files]), names)
 
@@ -178,7 +178,13 @@ def _both(size: Any) -> tuple[int, int] | None:
     return (both[0], both[1])
 
 
-def _pillow() -> ModuleType:
+def pillow() -> ModuleType:
+    """Pillow's module of images; a sentence if it is not installed.
+
+    Example:
+        >>> pillow().__name__
+        'PIL.Image'
+    """
     try:
         from PIL import Image
     except ImportError as error:
@@ -186,18 +192,29 @@ def _pillow() -> ModuleType:
     return Image
 
 
-def _pixels(path: Path, size: tuple[int, int] | None, pillow: ModuleType) -> Tensor:
-    """(3, height, width)."""
+def pixels_of(
+    path: Path, size: tuple[int, int] | None, library: ModuleType, *, averaged: bool = False
+) -> tuple[Tensor, tuple[int, int]]:
+    """Pixels of an image file as RGB (3, height, width), resized if a size is named, and what its size was.
+
+    Args:
+        path: The file.
+        size: Height and width.
+        library: What `pillow` gave.
+        averaged: Whether a smaller image is made of averages, rather than of points between pixels.
+    """
     try:
-        with pillow.open(path) as file:
+        with library.open(path) as file:
             image = file.convert("RGB")
     # Pillow's decoders raise many kinds of errors about damaged files, SyntaxError and struct.error among them.
     except Exception as error:
         raise DataError(f"{path} cannot be read ({error}); expected an image: restore or remove it") from error
-    if size is not None and (image.height, image.width) != size:
-        image = image.resize((size[1], size[0]), pillow.Resampling.BILINEAR)
+    original = (image.height, image.width)
+    if size is not None and original != size:
+        way = library.Resampling.BOX if averaged else library.Resampling.BILINEAR
+        image = image.resize((size[1], size[0]), way)
     flat = torch.frombuffer(bytearray(image.tobytes()), dtype=torch.uint8)
-    return flat.view(image.height, image.width, 3).permute(2, 0, 1)
+    return flat.view(image.height, image.width, 3).permute(2, 0, 1), original
 
 
 def _check_sizes(paths: Sequence[Path], pixels: Sequence[Tensor]) -> None:

@@ -1,0 +1,148 @@
+"""The rows of Table 6: losses on phi, tuning of scores, rivals on the same phi, and MetricOpt."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from metricopt.acceptance.comparison import Comparison
+from metricopt.acceptance.judge import Judge
+from metricopt.api.optimize import propose
+from metricopt.core.registry import Registry
+from metricopt.core.seeding import stream
+from metricopt.losses.boxes import ap_loss, box_loss
+from metricopt.paper.stages import PAPER, Stages, finetune, learn_value_function
+from metricopt.search import Recipe
+from metricopt.task.base import Loss
+from metricopt.task.supervised import SupervisedTask
+from metricopt_lab.problems.detection import Detection
+from metricopt_lab.rivals import BASELINES
+from metricopt_lab.rivals.descent import loss_path, train_batches
+from metricopt_lab.rivals.incumbent import Incumbent
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a scale grants.
+
+    Attributes:
+        queries: Of every method that queries at all.
+        steps: Of finetuning on a loss.
+        lr: First rate of Adam there.
+        stages: The paper's two stages.
+    """
+
+    queries: int
+    steps: int
+    lr: float = 0.3
+    stages: Stages = field(default_factory=lambda: replace(PAPER, steps=50, observations=5))
+
+
+BUDGETS = {
+    "smoke": Budget(40, 4, stages=replace(PAPER, steps=4, observations=2, training=replace(PAPER.training, steps=20))),
+    "small": Budget(40, 40),
+    "paper": Budget(200, 200, stages=replace(PAPER, steps=200, observations=10)),
+}
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What a method proposes: phi (dim,), the queries it took, and what a value function was worth, if it had one."""
+
+    phi: Tensor
+    queries: int
+    rank_correlation: float | None = None
+    held: Comparison | None = None
+
+
+Method = Callable[[Detection, Budget], Proposal]
+
+METHODS: Registry[Method] = Registry("method")
+"""The rows of the table, in its order."""
+
+
+@METHODS.add("frozen")
+def frozen(problem: Detection, budget: Budget) -> Proposal:  # noqa: ARG001
+    """The detector as it was trained, by cross-entropy and smooth L1."""
+    return Proposal(torch.zeros(problem.model.dim), 0)
+
+
+@METHODS.add("score_tuning")
+def score_tuning(problem: Detection, budget: Budget) -> Proposal:
+    """A bias for the score of each class, by coordinate search: what thresholds of scores can do, and more."""
+    return _rival(problem, budget, name="post_shift")
+
+
+@METHODS.add("loss_only")
+def loss_only(problem: Detection, budget: Budget) -> Proposal:
+    """Finetuning of phi on the training images by the second stage's losses, without a query."""
+    task = problem.oracle(queries=0).task
+    return Proposal(loss_path(task, train_batches(task, problem.seed), steps=budget.steps, lr=budget.lr)[-1], 0)
+
+
+def _by_labels(problem: Detection, budget: Budget, *, loss: Loss) -> Proposal:
+    task = problem.oracle(queries=0, labels_visible=True, loss=loss).task
+    assert isinstance(task, SupervisedTask)
+    path = loss_path(task, _label_batches(task, problem.seed), steps=budget.steps, lr=budget.lr)
+    return Proposal(path[-1], 0)
+
+
+def _label_batches(task: SupervisedTask, seed: int) -> Iterator[Any]:
+    return task.mixed_batches([(task.search, "plain", 1)], 1, stream(seed, "baseline", "label batches"))
+
+
+METHODS.add("label_loss")(partial(_by_labels, loss=box_loss))
+METHODS.add("label_ap_loss")(partial(_by_labels, loss=ap_loss))
+
+
+@METHODS.add("loss_dense")
+def loss_dense(problem: Detection, budget: Budget) -> Proposal:
+    """Finetuning on the training images, AP50 asked after every step and the best step kept."""
+    oracle = problem.oracle(queries=budget.queries)
+    best = Incumbent(oracle, queries=budget.queries)
+    best.observe(loss_path(oracle.task, train_batches(oracle.task, problem.seed), steps=best.left, lr=budget.lr)[1:])
+    return Proposal(best.outcome().phi, oracle.ledger.used)
+
+
+def _rival(problem: Detection, budget: Budget, *, name: str) -> Proposal:
+    oracle = problem.oracle(queries=budget.queries)
+    outcome = BASELINES[name].run(oracle, queries=budget.queries, seed=problem.seed)
+    return Proposal(outcome.phi, oracle.ledger.used)
+
+
+METHODS.add("cma_es")(partial(_rival, name="cma_es"))
+METHODS.add("snes")(partial(_rival, name="snes"))
+
+
+@METHODS.add("metricopt_paper")
+def metricopt_paper(problem: Detection, budget: Budget) -> Proposal:
+    """MetricOpt by the paper's two stages: trajectories, a value network, guided finetuning."""
+    oracle = problem.oracle(queries=budget.queries)
+    learnt = learn_value_function(oracle, queries=budget.queries - 2, seed=problem.seed, stages=budget.stages)
+    phi = finetune(oracle.task, learnt.value, seed=problem.seed, stages=budget.stages).phi
+    return Proposal(phi, oracle.ledger.used, learnt.health.rank_correlation)
+
+
+def _search(problem: Detection, budget: Budget, *, labels: bool, loss: Loss = box_loss) -> Proposal:
+    oracle = problem.oracle(queries=budget.queries, labels_visible=labels, loss=loss)
+    recipe = Recipe(start_steps=budget.steps, start_lr=budget.lr)
+    outcome, correlation = propose(oracle, queries=budget.queries, recipe=recipe, seed=problem.seed)
+    judge = Judge(problem.model, problem.accept, seed=problem.seed)
+    for phi in (torch.zeros_like(outcome.phi), *outcome.rungs()):
+        judge.know(phi, problem.found(phi, problem.accept), whole=True)
+    phi, held = judge.keep_best(problem.metric, outcome.rungs())
+    return Proposal(phi, oracle.ledger.used, correlation, held)
+
+
+METHODS.add("metricopt")(partial(_search, labels=False))
+METHODS.add("metricopt_labels")(partial(_search, labels=True))
+METHODS.add("metricopt_labels_ap")(partial(_search, labels=True, loss=ap_loss))
+
+OURS = ("metricopt", "metricopt_labels", "metricopt_labels_ap")
+"""Those with an acceptance test built in: what they return is the original unless the proposal was accepted."""
+
+LOSSES = ("frozen", "loss_only", "label_loss", "label_ap_loss")
+"""Those that no rival and no search makes."""
