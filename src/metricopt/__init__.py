@@ -40,6 +40,11 @@ if TYPE_CHECKING:
     from metricopt.integrations.trainer_callback import MetricOptTrainerCallback
     from metricopt.metrics import CommandMetric, Constraint, HttpMetric, Metric
     from metricopt.paper.guided import MetricGuided
+    from metricopt.paper.learned.equation_s1_rule import MlpRule
+    from metricopt.paper.learned.meta_training import meta_train
+    from metricopt.paper.learned.optimizer import LearnedOptimizer
+    from metricopt.paper.learned.settings import MetaTraining
+    from metricopt.paper.learned.weights import load_optimizer, save_optimizer
     from metricopt.paper.saved import load_value, save_value
     from metricopt.paper.stages import PAPER, Stages, finetune, learn_value_function
     from metricopt.paper.training import Training
@@ -68,6 +73,11 @@ _HOMES = {
     "metricopt.api.study": ("Study", "study"),
     "metricopt.metrics": ("CommandMetric", "Constraint", "HttpMetric", "Metric"),
     "metricopt.paper.guided": ("MetricGuided",),
+    "metricopt.paper.learned.equation_s1_rule": ("MlpRule",),
+    "metricopt.paper.learned.meta_training": ("meta_train",),
+    "metricopt.paper.learned.optimizer": ("LearnedOptimizer",),
+    "metricopt.paper.learned.settings": ("MetaTraining",),
+    "metricopt.paper.learned.weights": ("load_optimizer", "save_optimizer"),
     "metricopt.paper.saved": ("load_value", "save_value"),
     "metricopt.paper.stages": ("PAPER", "Stages", "finetune", "learn_value_function"),
     "metricopt.paper.training": ("Training",),
@@ -92,12 +102,15 @@ __all__ = [
     "FiLM",
     "HttpMetric",
     "LastLayer",
+    "LearnedOptimizer",
+    "MetaTraining",
     "Metric",
     "MetricGuided",
     "MetricOptCallback",
     "MetricOptClassifier",
     "MetricOptRegressor",
     "MetricOptTrainerCallback",
+    "MlpRule",
     "Oracle",
     "OutputAffine",
     "Parameters",
@@ -117,15 +130,18 @@ __all__ = [
     "from_trainer",
     "learn_value_function",
     "load_adapter",
+    "load_optimizer",
     "load_result",
     "load_value",
     "losses",
     "merge",
+    "meta_train",
     "metrics",
     "optimize",
     "read_events",
     "remove",
     "save_adapter",
+    "save_optimizer",
     "save_value",
     "study",
 ]

@@ -14,6 +14,7 @@ With the paper open:
 | Eq. 4: u_t | `equation_4_direction` |
 | MetricOpt with SGD or Adam | `guided.MetricGuided` |
 | Algorithm 1: meta-training, meta-testing | `stages.learn_value_function`, `stages.finetune` |
+| the supplement: Eqs. S1 to S3, Algorithm S1 | `learned` |
 
 `_single_phi` and `_folded` say Eqs. 3 and 4 and the network a second time, for speed, and are tested against them.
 """

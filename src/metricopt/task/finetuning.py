@@ -1,7 +1,7 @@
 """Loss finetuning of phi: the one loop that takes gradient steps on it, whoever asks for them."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -11,6 +11,15 @@ from torch.optim.lr_scheduler import CosineAnnealingLR
 from metricopt.task.base import Task
 
 OptimizerFactory = Callable[[list[torch.nn.Parameter]], Optimizer]
+
+
+@runtime_checkable
+class ToldLoss(Protocol):
+    """An optimizer that looks at the loss and not at its gradient alone, as learned ones do."""
+
+    def observe(self, *, loss: Tensor) -> None:
+        """Hear the loss of each member, (population,), before the step that follows it."""
+        ...
 
 
 class Step(NamedTuple):
@@ -62,6 +71,8 @@ def finetuning(
         stepper.zero_grad()
         loss = task.loss(phi, next(batches))
         loss.sum().backward()
+        if isinstance(stepper, ToldLoss):
+            stepper.observe(loss=loss.detach())
         stepper.step()
         if schedule is not None:
             schedule.step()

@@ -14,6 +14,7 @@ from metricopt.core.writing import write_text
 from metricopt_lab.cells.cell import Cell
 from metricopt_lab.cells.experiment import Experiment, Record
 from metricopt_lab.cells.measuring import Failure, measured
+from metricopt_lab.cells.settings import chosen
 from metricopt_lab.cells.store import Store
 from metricopt_lab.cells.versions import origin
 from metricopt_lab.cells.workers import in_processes
@@ -45,6 +46,7 @@ def run(
     *,
     workers: int = 1,
     fresh: bool = False,
+    methods: Sequence[str] = (),
     watch: Watch | None = None,
 ) -> Run:
     """Measure what is missing or stale of an experiment in `out`, then render what is there.
@@ -54,12 +56,15 @@ def run(
         out: Folder: records go to `NAME.jsonl`, the text to `NAME.md`, plots beside it.
         workers: Processes, with one thread each; 1 measures in this one.
         fresh: Measure everything again.
+        methods: Measure these only, and leave the others as they are; all by default.
         watch: Told about every cell measured.
     """
     if workers < 1:
         raise BudgetError(f"{workers} workers were asked for; expected at least 1")
     store = Store(out / f"{experiment.name}.jsonl")
-    missing = [cell for cell in experiment.cells() if fresh or not present(experiment, cell, store)]
+    cells = experiment.cells()
+    wanted = chosen(methods, list(dict.fromkeys(cell.method for cell in cells)), "method")
+    missing = [cell for cell in cells if cell.method in wanted and (fresh or not present(experiment, cell, store))]
     failures: list[Failure] = []
     try:
         for count, news in enumerate(_measured(experiment, missing, workers), 1):

@@ -1,4 +1,4 @@
-"""Commands that the laboratory adds to `metricopt`: run, pretrain, embed, docs, bench."""
+"""Commands that the laboratory adds to `metricopt`: run, pretrain, meta-train, embed, docs, bench."""
 
 import typer
 
@@ -9,11 +9,13 @@ def add_commands(app: typer.Typer) -> None:
     from metricopt_lab.cli.bench import bench_app
     from metricopt_lab.cli.docs import docs_command
     from metricopt_lab.cli.embed import embed_command
+    from metricopt_lab.cli.meta_train import meta_train_command
     from metricopt_lab.cli.pretrain import pretrain_command
     from metricopt_lab.cli.run import run_command
 
     app.command("run")(run_command)
     app.command("pretrain")(pretrain_command)
+    app.command("meta-train")(meta_train_command)
     app.command("embed")(embed_command)
     app.command("docs")(docs_command)
     app.add_typer(bench_app)

@@ -21,6 +21,9 @@ def run_command(
             metavar="A,B", help="Only these data sets, networks or problems of the experiment, if it has several."
         ),
     ] = "",
+    methods: Annotated[
+        str, typer.Option(metavar="A,B", help="Measure only these methods; records of the others stay as they are.")
+    ] = "",
     out: Annotated[
         Path | None,
         typer.Option(help="Folder of the records; by default runs/EXPERIMENT-SCALE.", callback=writable_folder),
@@ -63,6 +66,7 @@ def run_command(
     from metricopt_lab.cells import Settings, experiments, run
 
     settings = Settings(seeds, scale, tuple(part for part in data.split(",") if part))
+    some = tuple(part for part in methods.split(",") if part)
     experiment = experiments()[name](settings)
     folder = Path("runs", f"{name}-{scale}") if out is None else out
     with Progress(name) as progress:
@@ -71,7 +75,7 @@ def run_command(
             progress.total = total
             progress.update(count, last)
 
-        done = run(experiment, folder, workers=workers, fresh=fresh, watch=watch)
+        done = run(experiment, folder, workers=workers, fresh=fresh, methods=some, watch=watch)
     if done.failures:
         raise done.failures[0].error
     kept = len(done.records) - done.measured

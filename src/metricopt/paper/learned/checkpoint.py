@@ -57,4 +57,5 @@ class Checkpoint:
 
 def _iteration(fields: dict[str, Any]) -> Iteration:
     """JSON has no NaN: a number that is not known comes back as nothing."""
-    return Iteration(**{name: float("nan") if value is None else value for name, value in fields.items()})
+    known: dict[str, Any] = {name: float("nan") if value is None else value for name, value in fields.items()}
+    return Iteration(**known)

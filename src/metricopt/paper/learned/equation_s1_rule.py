@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from metricopt.core.registry import one_of
+from metricopt.paper.learned.rules import RULES
 from metricopt.paper.learned.signals import Signals, State
 
 EQUATION_S1 = ("gradient", "average", "phi", "loss", "loss_change", "metric", "metric_change")
@@ -17,8 +18,11 @@ EQUATION_S1 = ("gradient", "average", "phi", "loss", "loss_change", "metric", "m
 LOSS_ONLY = ("gradient", "average", "phi", "time")
 """The informative inputs of Metz et al., whose optimizer never sees a metric."""
 
-WITH_VALUE = (*EQUATION_S1, "metric_gradient")
-"""Eq. S1 with the gradient of a value function that is kept; not the paper's."""
+WITH_TIME = (*EQUATION_S1, "time")
+"""Eq. S1 with the step's number: what it takes to slow down where mini-batches are noisy."""
+
+WITH_VALUE = (*WITH_TIME, "metric_gradient")
+"""The same with the gradient of a value function that is kept; not the paper's."""
 
 TIMES = (3.0, 10.0, 30.0, 100.0, 300.0, 1e3, 3e3, 1e4, 3e5)
 """Scales of steps at which the input "time" changes, as in the code of Metz et al."""
@@ -28,6 +32,7 @@ _DECAY = 0.9  # of the averages of loss and metric
 _MOST = 4.0  # of the logarithm of a step, either way
 
 
+@RULES.add("mlp")
 @final
 @dataclass(frozen=True)
 class MlpRule:
@@ -69,8 +74,7 @@ class MlpRule:
     @property
     def widths(self) -> tuple[int, ...]:
         """Of all layers, inputs and the two outputs included."""
-        columns = {"average": len(self.decays), "time": len(TIMES)}
-        return (sum(columns.get(name, 1) for name in self.features), *self.hidden, 2)
+        return (sum(self._columns.get(name, 1) for name in self.features), *self.hidden, 2)
 
     @property
     def size(self) -> int:
@@ -88,23 +92,32 @@ class MlpRule:
         return "metric_gradient" in self.features
 
     def initial(self, generator: torch.Generator) -> Tensor:
-        """Weights of a step along the first average, of length lr; what else the layers compute is not listened to."""
+        """Weights of a step of length lr along the first average; what else the layers compute is not listened to.
+
+        Where it sees the gradient of a value function, along the sum of both: MetricOpt's own step.
+        """
         layers = []
         for a, b in pairwise(self.widths):
             layer = torch.randn(a + 1, b, generator=generator) / (a + 1) ** 0.5
             layer[:, :2] = 0.0
             layers.append(layer)
         # The first two units of a layer carry the positive and the negative part on.
-        layers[0][self._first_average, :2] = torch.tensor([1.0, -1.0])
+        for name in ("average", "metric_gradient"):
+            if name in self.features:
+                layers[0][self._first(name), :2] = torch.tensor([1.0, -1.0])
         for layer in layers[1:-1]:
             layer[0, 0] = layer[1, 1] = 1.0
         layers[-1][0, 0], layers[-1][1, 0] = -1.0, 1.0
         return torch.cat([layer.flatten() for layer in layers])
 
+    def _first(self, feature: str) -> int:
+        """Number of its first input."""
+        before = self.features[: self.features.index(feature)]
+        return sum(self._columns.get(name, 1) for name in before)
+
     @property
-    def _first_average(self) -> int:
-        before = self.features[: self.features.index("average")]
-        return sum(len(TIMES) if name == "time" else 1 for name in before)
+    def _columns(self) -> dict[str, int]:
+        return {"average": len(self.decays), "time": len(TIMES)}
 
     def start(self, phi: Tensor) -> State:
         """No averages yet; NaN for a loss and a metric that nobody has seen."""

@@ -26,7 +26,7 @@ from metricopt.paper.learned.equation_s3_estimators import (
     noisy_pairs,
     reparametrised_gradients,
 )
-from metricopt.paper.learned.online_value import OnlineValue, adam_tensors, load_adam
+from metricopt.paper.learned.online_value import OnlineValue, adam_tensors, cautious, load_adam
 from metricopt.paper.learned.settings import Iteration, MetaTraining
 from metricopt.paper.learned.unroll import Path, Unroll
 from metricopt.paper.learned.weights import LearnedWeights
@@ -141,7 +141,7 @@ class _MetaTrainer:
 
     def _unroll(self) -> Unroll:
         settings = self.settings
-        value = self.value.network if settings.weight and self.value.ready else None
+        value = cautious(self.value.network, settings.caution) if settings.weight and self.value.ready else None
         return Unroll(
             self.oracle.task,
             settings.rule,

@@ -9,7 +9,9 @@ from metricopt.core.records import LabelledTrajectory
 from metricopt.paper.network import ValueNetwork
 from metricopt.paper.reptile import move_towards, stacked_copies
 from metricopt.paper.training import Training, loss_of_members, mixed_rows
+from metricopt.paper.value_function import ValueFunction
 
+_SMALLEST = 1e-12  # of a variance, whose root has no finite derivative at zero
 _KEPT = 20  # steps of a path that are remembered; neighbours say nearly the same
 
 
@@ -106,6 +108,25 @@ class OnlineValue:
         load_adam(self._adam, _under("adam.", tensors))
         memory = _under("memory.", tensors)
         self._memory = LabelledTrajectory(**memory) if memory else None
+
+
+def cautious(network: ValueNetwork, caution: float) -> ValueFunction:
+    """The mean of an ensemble and so many of its standard deviations: dear where nothing was observed.
+
+    Example:
+        >>> network = ValueNetwork(2, members=3, norm="none", generator=torch.Generator().manual_seed(0)).eval()
+        >>> phi = torch.ones(1, 2)
+        >>> bool(cautious(network, 1.0)(phi) > network(phi)), cautious(network, 0.0) is network
+        (True, True)
+    """
+    if not caution or network.members == 1:
+        return network
+
+    def value(phi: Tensor) -> Tensor:
+        each = network.each(phi)  # (members, n)
+        return each.mean(0) + caution * (each.var(0) + _SMALLEST).sqrt()
+
+    return value
 
 
 def adam_tensors(adam: torch.optim.Adam) -> dict[str, Tensor]:

@@ -157,6 +157,10 @@ class LearnedOptimizer(Optimizer):
                 stacklevel=3,
             )
 
+    def __getstate__(self) -> dict[str, Any]:
+        # torch's own keeps groups and state only, so a copy would have no rule; a scheduler's wrapper stays behind.
+        return {name: item for name, item in self.__dict__.items() if name != "step"}
+
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue exactly where `state_dict` was taken; one of another optimizer or feature set is refused."""
         expected = {name: tuple(tensor.shape) for name, tensor in self.state[self._parameters()[0]].items()}

@@ -33,6 +33,8 @@ class MetaTraining:
         metric_every: Steps between two estimates of the metric that the rule is told.
         warm_up: First iterations, which teach the value function alone.
         value: How the value function learns in each iteration.
+        caution: Standard deviations of the value ensemble that its mean is raised by: without any, a rule soon leads
+            where nothing was observed and f is wrong.
         second_order: Differentiate the loss's gradient too.
         truncation: Steps after which the derivative forgets what came later; None for the full unroll.
         memory: Bytes that the mini-batches and states of an unroll may take.
@@ -57,6 +59,7 @@ class MetaTraining:
     metric_every: int = 20
     warm_up: int = 3
     value: Training = field(default_factory=lambda: Training(steps=100))
+    caution: float = 0.0
     second_order: bool = True
     truncation: int | None = None
     memory: int = 2**32

@@ -134,7 +134,9 @@ class Unroll:
         useful = [name for name in of_state if there[name].requires_grad]
         outputs, weighted = [loss, *(there[n] for n in useful)], [of_loss, *(of_state[n] for n in useful)]
         found = torch.autograd.grad(outputs, [own, *leaves.values()], weighted, allow_unused=True)
-        filled = [torch.zeros_like(leaf) if g is None else g for g, leaf in zip(found[1:], leaves.values(), strict=True)]
+        filled = [
+            torch.zeros_like(leaf) if g is None else g for g, leaf in zip(found[1:], leaves.values(), strict=True)
+        ]
         first = torch.zeros_like(own) if found[0] is None else found[0]
         return first, dict(zip(leaves, filled, strict=True))
 

@@ -1,16 +1,15 @@
 """Weights of a learned optimizer with the rule they belong to: in files, and by name those that come with metricopt."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
 from typing import Any, final
 
-import torch
 from torch import Tensor
 
 from metricopt.core.errors import FileFormatError, UnknownNameError
 from metricopt.core.files import load, save
-from metricopt.paper.learned.equation_s1_rule import MlpRule
+from metricopt.paper.learned.rules import RULES
 from metricopt.paper.learned.signals import Rule
 
 _KIND, _VERSION = "learned-optimizer", 1
@@ -28,6 +27,8 @@ class LearnedWeights:
         about: For which problems it was trained, how long, and with how many metric queries.
 
     Example:
+        >>> import torch
+        >>> from metricopt.paper.learned.equation_s1_rule import MlpRule
         >>> rule = MlpRule()
         >>> LearnedWeights(rule, rule.initial(torch.Generator().manual_seed(0))).weights.shape == (rule.size,)
         True
@@ -40,7 +41,7 @@ class LearnedWeights:
     def __post_init__(self) -> None:
         if self.weights.shape != (self.rule.size,):
             raise FileFormatError(
-                f"the weights have shape {tuple(self.weights.shape)} and the rule {self.rule} needs ({self.rule.size},); "
+                f"there are {len(self.weights)} weights and the rule {self.rule} needs {self.rule.size}; "
                 f"expected weights of this feature set: load them together with their rule"
             )
         if not bool(self.weights.isfinite().all()):
@@ -48,10 +49,11 @@ class LearnedWeights:
 
 
 def save_optimizer(learned: LearnedWeights, folder: Path | str) -> None:
-    """Save the weights of an `MlpRule` with its inputs and what is known about them.
+    """Save weights with their rule, one of the registered, and what is known about them.
 
     Example:
-        >>> import tempfile
+        >>> import tempfile, torch
+        >>> from metricopt.paper.learned.equation_s1_rule import MlpRule
         >>> rule = MlpRule()
         >>> learned = LearnedWeights(rule, rule.initial(torch.Generator().manual_seed(0)), {"tasks": 8})
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -60,9 +62,12 @@ def save_optimizer(learned: LearnedWeights, folder: Path | str) -> None:
         >>> torch.equal(again.weights, learned.weights), again.rule == rule, again.about
         (True, True, {'tasks': 8})
     """
-    if not isinstance(learned.rule, MlpRule):
-        raise FileFormatError(f"a {type(learned.rule).__name__} cannot be saved here; expected an MlpRule")
-    facts = {"rule": asdict(learned.rule), "about": dict(learned.about)}
+    kind = next((name for name, rule in RULES.items() if type(learned.rule) is rule), None)
+    if kind is None or not is_dataclass(learned.rule):
+        raise FileFormatError(
+            f"a {type(learned.rule).__name__} cannot be saved; expected one of the registered rules: {', '.join(RULES)}"
+        )
+    facts = {"kind": kind, "rule": asdict(learned.rule), "about": dict(learned.about)}
     save(folder, _KIND, facts, {"weights": learned.weights}, version=_VERSION)
 
 
@@ -81,15 +86,10 @@ def load_optimizer(origin: str | Path) -> LearnedWeights:
             f"pass a Path for a folder of your own"
         )
     saved = load(_SHIPPED / origin if isinstance(origin, str) else origin, _KIND, version=_VERSION)
-    facts = saved.fact("rule", dict)
     try:
-        rule = MlpRule(
-            features=tuple(facts["features"]),
-            decays=tuple(float(decay) for decay in facts["decays"]),
-            hidden=tuple(int(width) for width in facts["hidden"]),
-            lr=float(facts["lr"]),
-        )
-    except (KeyError, TypeError, ValueError, LookupError) as error:
+        described = {name: tuple(v) if isinstance(v, list) else v for name, v in saved.fact("rule", dict).items()}
+        rule = RULES[saved.fact("kind", str)](**described)
+    except (TypeError, ValueError, LookupError) as error:
         why = " ".join(str(error).split())[:200]
         raise FileFormatError(
             f"{origin} describes a rule that this metricopt does not have ({why}); expected a known feature set: load "

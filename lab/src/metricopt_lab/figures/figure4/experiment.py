@@ -1,4 +1,4 @@
-"""Figure 4 of the paper: 1 - AUCPR along finetuning, SGD and Adam on the loss alone and led by a value function."""
+"""Figure 4 of the paper: 1 - AUCPR along finetuning, by the loss alone, led by a value function, or learned."""
 
 import time
 import warnings
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import torch
 from torch import Tensor
@@ -22,6 +22,7 @@ from metricopt.search import Recipe
 from metricopt.task.oracle import Oracle
 from metricopt_lab.cells import EXPERIMENTS, Record, ScaledCell, ScaledExperiment
 from metricopt_lab.data.cifar10 import FINGERPRINT
+from metricopt_lab.figures.figure4.learned import LEARNED_VERSION, WEIGHTS, learned, power_sign
 from metricopt_lab.figures.figure4.plot import draw_curves
 from metricopt_lab.figures.figure4.text import LOSS_OF, METHODS, figure4_text
 from metricopt_lab.figures.film_paths import OPTIMIZERS, Tuned, film_problem, loss_led_path, tuned
@@ -66,6 +67,9 @@ class Effort:
     marks: int = 20
 
 
+BASES = {**LOSS_OF, "metricopt_learned_value": "sgd"}
+"""Whose paths the value function of a method is learnt from."""
+
 EFFORTS = {
     "smoke": Effort(
         queries=30,
@@ -83,7 +87,7 @@ EFFORTS = {
 @EXPERIMENTS.add("figure4")
 @final
 class Figure4(ScaledExperiment[Problem]):
-    """The paper's Figure 4: 1 - AUCPR over finetuning steps, SGD and Adam on the loss and MetricOpt over both."""
+    """The paper's Figure 4: 1 - AUCPR over finetuning steps, optimizers on the loss, MetricOpt over two and learned."""
 
     scales = tuple(CIFAR_SCALES)
     needs_cifar10 = True
@@ -106,6 +110,10 @@ class Figure4(ScaledExperiment[Problem]):
             "fingerprint": FINGERPRINT,
         }
 
+    def version_of(self, method: str) -> int:
+        """Learned optimizers, which no search changes, have a version of their own."""
+        return LEARNED_VERSION if method in (*WEIGHTS, "power_sign") else super().version_of(method)
+
     def text(self, records: Sequence[Record]) -> str:
         """Ends of the curves, paired differences, and what becomes of the paper's claim."""
         return figure4_text(records)
@@ -125,10 +133,18 @@ def measured_method(problem: Problem, method: str, effort: Effort) -> Record:
     """
     if method == "search":
         return _search(problem, effort)
-    base = method.removeprefix("metricopt_")
     oracle = problem.oracle(queries=effort.queries)
-    learnt = _learnt(oracle, base, effort, seed=problem.seed) if method in LOSS_OF else None
-    found = _finetuned(oracle, base, None if learnt is None else learnt.value, effort, seed=problem.seed)
+    learnt = _learnt(oracle, BASES[method], effort, seed=problem.seed) if method in BASES else None
+    value = None if learnt is None else learnt.value
+    about: dict[str, Any] = {}
+    if method == "power_sign":
+        tries = power_sign(oracle.task, steps=effort.steps, seed=problem.seed, rates=RATES["sgd"])
+        found = tuned(oracle, tries.path_at, tries.rates)
+    elif method in WEIGHTS:
+        tries = learned(method, oracle, steps=effort.steps, seed=problem.seed, value=value)
+        found, about = tuned(oracle, tries.path_at, tries.rates), tries.about
+    else:
+        found = _finetuned(oracle, method.removeprefix("metricopt_"), value, effort, seed=problem.seed)
     steps = torch.linspace(0, effort.steps, effort.marks + 1).round().long()
     return {
         "queries": oracle.ledger.used,
@@ -136,6 +152,8 @@ def measured_method(problem: Problem, method: str, effort: Effort) -> Record:
         "search_costs": {f"{rate:g}": cost for rate, cost in found.tried.items()},
         "steps": steps.tolist(),
         "test_costs": _test_costs(problem, found.path[steps]),
+        "meta_queries": about.get("queries", 0),
+        "meta_tasks": about.get("tasks", 0),
         "rank_correlation": None if learnt is None else learnt.health.rank_correlation,
         "prediction_error": None if learnt is None else learnt.health.error,
     }

@@ -13,8 +13,13 @@ from metricopt_lab.figures.figure4.text import METHODS, of
 LOOKS = {
     "sgd": ("#777777", "-"),
     "adam": ("#56B4E9", "-"),
+    "power_sign": ("#999933", ":"),
+    "lstm": ("#AA4499", ":"),
+    "mlp": ("#882255", ":"),
     "metricopt_sgd": ("#D55E00", "-"),
     "metricopt_adam": ("#0072B2", "-"),
+    "metricopt_learned": ("#E69F00", "-"),
+    "metricopt_learned_value": ("#000000", "-"),
     "search": ("#009E73", "--"),
 }
 """Colour and line of a method."""
