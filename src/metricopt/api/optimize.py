@@ -16,11 +16,18 @@ from torch import Tensor, nn
 from metricopt import __version__
 from metricopt.acceptance.comparison import Kept
 from metricopt.acceptance.judge import Judge
-from metricopt.adapters import AdaptedModel, Adapter, DynamicBias, FiLM, OutputAffine, adapt
+from metricopt.adapters import AdaptedModel, Adapter, DynamicBias, EmbeddingAffine, FiLM, OutputAffine, adapt
 from metricopt.adapters.freezing import placement
 from metricopt.adapters.saved import adapter_facts
 from metricopt.api.plan import Plan
-from metricopt.api.preflight import check_confidence, check_loss, check_parts, check_plan
+from metricopt.api.preflight import (
+    check_confidence,
+    check_embeddings,
+    check_loss,
+    check_parts,
+    check_plan,
+    check_queries,
+)
 from metricopt.api.result import Result
 from metricopt.api.watching import Watch
 from metricopt.api.ways import Effort, Tune, learner_of, settings_of, way_of
@@ -175,7 +182,9 @@ def optimize(
         dtype=placement(net)[1],
         collate=collate,
         whole=way != "adapter",
+        by_class=metric.resampling.by_class,
     )
+    check_queries(metric, sets)
     how: dict[str, Any] = {"example": sets["train"].inputs_at(slice(0, 2)), "seed": seed, "call": call, "read": read}
     about: dict[str, Any] = {
         "loss": loss,
@@ -191,8 +200,10 @@ def optimize(
     if learner is None:
         if "holdout" not in sets:
             sets["val"], sets["holdout"] = cut(sets["val"], seed)
-        task = SupervisedTask(adapted(net, adapter, **how), search=sets["val"], **about)
+        model = adapted(net, adapter, embeds=metric.on == "embeddings", **how)
+        task = SupervisedTask(model, search=sets["val"], **about)
         check_loss(task)
+        check_embeddings(task)
     else:
         task = learner.task
     oracle = Oracle(task, _granted(ledger, queries, max_failures), keep=keep)
@@ -410,11 +421,19 @@ def _paper(oracle: Oracle, *, queries: int, seed: int, watching: Watch | None) -
 
 
 def adapted(
-    net: nn.Module, adapter: Adapter | None, *, example: Tree, seed: int, call: Call = default_call, read: Read = None
+    net: nn.Module,
+    adapter: Adapter | None,
+    *,
+    example: Tree,
+    seed: int,
+    call: Call = default_call,
+    read: Read = None,
+    embeds: bool = False,
 ) -> AdaptedModel:
     """A copy of `net` with an adapter; without one named, FiLM where it finds a layer, else a dynamic bias.
 
-    Both with an affine of the outputs, where the network's output has a tensor that can be told to be that.
+    Both with an affine of the outputs, where the network's output has a tensor that can be told to be that; of a
+    network that `embeds`, of the last layer, so that what normalises embeddings comes after it.
 
     Example:
         >>> net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
@@ -425,7 +444,7 @@ def adapted(
     net = copy.deepcopy(net)
     if adapter is not None:
         return adapt(net, adapter, seed=seed, example=example, call=call, read=read)
-    film, bias, affine = FiLM(dim=32), DynamicBias(dim=16), OutputAffine()
+    film, bias, affine = FiLM(dim=32), DynamicBias(dim=16), EmbeddingAffine() if embeds else OutputAffine()
     refusals = []
     for choice in (film + affine, bias + affine, film, bias):
         try:

@@ -2,7 +2,8 @@
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from metricopt.core.tree import Tree, rows
 from metricopt.data.dataset import Batch, Data, Examples
 from metricopt.metrics import Metric
 from metricopt.metrics.metric import Answer
+from metricopt.metrics.resampling import ByClass, ByQuery
 from metricopt.task.predictions import Predictions
 
 
@@ -67,12 +69,40 @@ def resampled_costs(
         (0.5, 0.07)
     """
     generator = torch.Generator().manual_seed(0)
+    units, values_on = metric.resampling.units(truth, rows), evaluator(metric, predicted, truth)
     values = []
     for start in range(0, resamples, at_once):
         some = min(at_once, resamples - start)
-        index = torch.randint(rows, (some, rows), generator=generator)
-        values.append(values_on_rows(metric, predicted, truth, index))
+        values.append(values_on(torch.randint(units, (some, units), generator=generator)))
     return metric.cost(torch.cat(values))
+
+
+def evaluator(metric: Metric, predicted: Tree, truth: tuple[Tree, Tensor | None]) -> Callable[[Tensor], Tensor]:
+    """From choices of what a metric is resampled by (choices, k) to values of one member's predictions, (choices,).
+
+    Choices are of rows or, for a metric that is resampled by query, of classes: then all of them take one call.
+
+    Example:
+        >>> from metricopt.metrics import mcr
+        >>> evaluator(mcr(), torch.ones(3), (torch.tensor([0, 1, 1]), None))(torch.tensor([[0, 0, 0]])).tolist()
+        [1.0]
+    """
+    if not isinstance(metric.resampling, ByQuery):
+        return partial(values_on_rows, metric, predicted, truth)
+    targets, groups = truth
+    if not isinstance(targets, Tensor) or not isinstance(predicted, Tensor):
+        raise MetricError(f"metric {metric.name!r} is about queries by class; expected one tensor of class codes")
+    known: list[ByClass] = []
+
+    def values_on(choices: Tensor) -> Tensor:
+        try:
+            known or known.append(metric.by_class(predicted, targets, groups))
+        except MetricError as error:
+            warnings.warn(str(error), MetricFailureWarning, stacklevel=4)
+            return torch.full((len(choices),), math.nan, dtype=torch.float64)
+        return known[0].values(choices)
+
+    return values_on
 
 
 def values_on_rows(metric: Metric, predicted: Tree, truth: tuple[Tree, Tensor | None], index: Tensor) -> Tensor:
