@@ -71,7 +71,7 @@ BUDGETS = {
         Recipe(start_steps=5, start_lr=RATE, candidates=40, rows=50),
     ),
     "small": Budget(
-        100,
+        60,
         STEPS,
         Sizes(train=200, search=50, accept=145, test=330),
         _staged(STEPS, observations=10),
