@@ -12,15 +12,17 @@ N = 40
 # Those about boxes are no functions of classes: their own tests are in tests/metrics/test_detection.py.
 NAMES = [name for name in METRICS if METRICS[name]().on != "outputs"]
 COLUMNS = {"(n,)": 0, "(n, 1)": 1, "(n, 2)": 2, "(n, classes)": 7}
+EMBEDDINGS = {"(n, 2)": 2, "(n, classes)": 7}
 
 
-def drawn(columns, *, population=6, seed=0, good=0.0):
-    """Tied outputs, the more often right the larger `good`, with shared targets and groups."""
+def drawn(columns, *, population=6, seed=0, good=0.0, spread=False):
+    """Tied outputs (none equal if `spread`), more often right the larger `good`, with shared targets and groups."""
     generator = torch.Generator().manual_seed(seed)
     classes = max(columns, 2)
     targets = torch.cat([torch.arange(classes), torch.randint(classes, (N - classes,), generator=generator)])
     shape = (population, N, columns) if columns else (population, N)
     outputs = torch.randint(-4, 5, shape, generator=generator).double()
+    outputs += torch.randn(shape, generator=generator) if spread else 0.0
     if columns > 1:
         outputs = outputs + good * torch.nn.functional.one_hot(targets, columns)
     else:
@@ -33,7 +35,7 @@ def accepted(metric):
     shapes = set()
     for shape, columns in COLUMNS.items():
         try:
-            metric.values(*drawn(columns))
+            metric.values(*drawn(columns, spread=metric.on == "embeddings"))
         except MetricError as error:
             assert repr(metric.name) in str(error)
         else:
@@ -56,6 +58,9 @@ with_outputs = pytest.mark.parametrize(
 
 def test_it_takes_every_form_of_two_classes_or_none_and_many_classes_if_not_two(metric):
     shapes = accepted(metric)
+    if metric.on == "embeddings":
+        assert shapes == set(EMBEDDINGS)
+        return
     assert shapes & {"(n,)", "(n, 1)", "(n, 2)"} in (set(), {"(n,)", "(n, 1)", "(n, 2)"})
     assert shapes
 
@@ -68,7 +73,7 @@ def test_every_metric_is_reached_by_its_name_and_has_a_batched_form(metric):
 
 @with_outputs
 def test_the_population_is_measured_as_its_members_are(metric, columns):
-    outputs, targets, groups = drawn(columns)
+    outputs, targets, groups = drawn(columns, spread=metric.on == "embeddings")
     values = metric.values(outputs, targets, groups)
     assert values.shape == (len(outputs),) and values.dtype == torch.float64
     alone = torch.tensor([metric.value(o, targets, groups) for o in outputs], dtype=torch.float64)
@@ -77,7 +82,7 @@ def test_the_population_is_measured_as_its_members_are(metric, columns):
 
 @with_outputs
 def test_resampled_rows_of_each_member_are_measured_as_its_own(metric, columns):
-    outputs, targets, groups = drawn(columns)
+    outputs, targets, groups = drawn(columns, spread=metric.on == "embeddings")
     generator = torch.Generator().manual_seed(1)
     rows = torch.randint(N, (len(outputs), N), generator=generator)
     rows[:, :10] = torch.arange(10)  # every class stays present
@@ -89,13 +94,17 @@ def test_resampled_rows_of_each_member_are_measured_as_its_own(metric, columns):
 
 @with_outputs
 def test_the_order_of_examples_does_not_matter(metric, columns):
-    outputs, targets, groups = drawn(columns)
+    outputs, targets, groups = drawn(columns, spread=metric.on == "embeddings")
     flipped = metric.values(outputs.flip(1), targets.flip(0), groups.flip(0))
     torch.testing.assert_close(flipped, metric.values(outputs, targets, groups), atol=1e-9, rtol=0)
 
 
 @with_outputs
 def test_perfect_predictions_cost_least_and_wrong_ones_more(metric, columns):
+    if metric.on == "embeddings":  # whatever sets classes apart is right
+        assert metric.values(*drawn(columns, good=100.0)).tolist() == [1.0] * 6
+        assert bool((metric.values(*drawn(columns, spread=True)) < 0.7).all())
+        return
     perfect = metric.cost(metric.values(*drawn(columns, good=100.0)))
     wrong = metric.cost(metric.values(*drawn(columns, good=-100.0)))
     # Half of the examples are positive, so any top tenth can be full of them.
@@ -105,15 +114,16 @@ def test_perfect_predictions_cost_least_and_wrong_ones_more(metric, columns):
 
 @with_outputs
 def test_better_predictions_are_better_by_its_goal(metric, columns):
-    before = metric.values(*drawn(columns, good=0.0)).mean()
-    after = metric.values(*drawn(columns, good=4.0)).mean()
+    spread = metric.on == "embeddings"
+    before = metric.values(*drawn(columns, good=0.0, spread=spread)).mean()
+    after = metric.values(*drawn(columns, good=8.0 if spread else 4.0, spread=spread)).mean()
     assert metric.better(float(after), float(before))
     assert float(metric.cost(after)) < float(metric.cost(before))
 
 
 @with_outputs
 def test_float32_outputs_and_float_targets_change_nothing(metric, columns):
-    outputs, targets, groups = drawn(columns)
+    outputs, targets, groups = drawn(columns, spread=metric.on == "embeddings")
     values = metric.values(outputs, targets, groups)
     torch.testing.assert_close(metric.values(outputs.float(), targets.double(), groups), values, atol=1e-9, rtol=0)
     torch.testing.assert_close(metric.values(outputs, targets.unsqueeze(1), groups), values, atol=1e-9, rtol=0)
@@ -121,7 +131,7 @@ def test_float32_outputs_and_float_targets_change_nothing(metric, columns):
 
 @with_outputs
 def test_a_diverged_member_is_unknown_and_the_others_are_not_touched(metric, columns):
-    outputs, targets, groups = drawn(columns)
+    outputs, targets, groups = drawn(columns, spread=metric.on == "embeddings")
     values = metric.values(outputs, targets, groups)
     outputs[1] = torch.nan
     with pytest.warns(MetricFailureWarning, match="member 1 of 6"):
@@ -133,5 +143,5 @@ def test_a_diverged_member_is_unknown_and_the_others_are_not_touched(metric, col
 
 @with_outputs
 def test_it_can_be_sent_to_another_process(metric, columns):
-    cases = drawn(columns)
+    cases = drawn(columns, spread=metric.on == "embeddings")
     assert torch.equal(pickle.loads(pickle.dumps(metric)).values(*cases), metric.values(*cases))

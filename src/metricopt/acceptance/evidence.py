@@ -131,14 +131,23 @@ class Evidence:
 
 
 def bootstrapped(
-    evaluate: Evaluate, rows: int, resamples: int, generator: torch.Generator, *, candidates: int, once: Once
+    evaluate: Evaluate,
+    rows: int,
+    resamples: int,
+    generator: torch.Generator,
+    *,
+    candidates: int,
+    once: Once,
+    calls: int = 1,
 ) -> Evidence:
-    """Evidence from resamples of the rows, the same ones for all candidates."""
+    """Evidence from resamples of the rows, the same ones for all candidates; each takes so many calls, 1 or none."""
     whole, retries = _whole(evaluate, rows, candidates, most=min(RETRIES, resamples - 1), once=once)
     # Instead of resamples, so that a metric is asked as often whether it fails or not.
     index = torch.randint(rows, (resamples - retries, rows), generator=generator)
-    parts = [_block(evaluate, part, candidates, f"resamples {k}", once) for k, part in enumerate(index.split(_AT_ONCE))]
-    return Evidence(whole, torch.cat(parts, 1), folds=False, calls=candidates * (resamples + 1))
+    blocks = enumerate(index.split(_AT_ONCE))
+    parts = [_block(evaluate, part, candidates, f"resamples {k}", once, calls=calls) for k, part in blocks]
+    asked = 1 + retries + calls * (resamples - retries)
+    return Evidence(whole, torch.cat(parts, 1), folds=False, calls=candidates * asked)
 
 
 def jackknifed(
@@ -242,6 +251,6 @@ def _whole(evaluate: Evaluate, rows: int, candidates: int, *, most: int, once: O
     return whole, retries
 
 
-def _block(evaluate: Evaluate, index: Tensor, candidates: int, key: str, once: Once) -> Tensor:
-    calls = candidates * len(index)
-    return once(key, lambda: evaluate(index).flatten(), calls).reshape(candidates, len(index))
+def _block(evaluate: Evaluate, index: Tensor, candidates: int, key: str, once: Once, *, calls: int) -> Tensor:
+    asked = calls * candidates * len(index)
+    return once(key, lambda: evaluate(index).flatten(), asked).reshape(candidates, len(index))

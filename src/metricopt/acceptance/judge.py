@@ -1,7 +1,6 @@
 """Several phi of one model on data that nothing was chosen on: which is kept, what it changes, what it may break."""
 
 import copy
-import functools
 import hashlib
 import math
 import warnings
@@ -26,7 +25,7 @@ from metricopt.data.dataset import Data
 from metricopt.metrics import Constraint, Metric
 from metricopt.metrics.traffic import calls_beyond
 from metricopt.run.ledger import Kind, QueryLedger
-from metricopt.task.answers import by_rows, on_device, value_of_model
+from metricopt.task.answers import evaluator, on_device, value_of_model
 
 _SURE = 0.8  # share of the resamples in which one candidate is better than a plainer one
 _ROWS = 4096  # computed at once on a device whose memory is scarce
@@ -139,7 +138,7 @@ class Judge:
         else:
             seen = self._forward.all_outputs(phi[None], self.data, at_once=_ROWS)[0]
         once = self._once("refit", metric, phi[None], kind="decisions")
-        everything = torch.arange(len(self.data))[None]
+        everything = torch.arange(_units(metric, self.data))[None]
         return float(once("all rows", lambda: _evaluator(metric, [seen], self.data)(everything)[:, 0], 1))
 
     def check(self, constraint: Constraint, pair: Tensor) -> Kept:
@@ -147,7 +146,7 @@ class Judge:
         metric = constraint.metric
         candidates = self.predicted(metric, pair)
         once = self._once(f"constraint {constraint.text}", metric, pair, kind="checks")
-        everything = torch.arange(len(self.data))[None]
+        everything = torch.arange(_units(metric, self.data))[None]
         before = float(once("original", lambda: _evaluator(metric, candidates[:1], self.data)(everything)[:, 0], 1))
         draw = stream(self._seed, "constraint")
         recalled = self._recalled(f"constraint {constraint.text}", metric, pair)
@@ -261,12 +260,12 @@ def gathered(
 ) -> Evidence:
     """Evidence about candidates: a cheap metric's by resampling, a dear one's by leaving out folds."""
     evaluate = _evaluator(metric, candidates, data)
-    count = len(candidates)
-    if metric.costly and resamples is None:
-        folds = min(FOLDS, len(data))
+    count, units = len(candidates), _units(metric, data)
+    if not metric.resampled and resamples is None:
+        folds = min(FOLDS, units)
         return jackknifed(
             evaluate,
-            len(data),
+            units,
             folds,
             generator,
             candidates=count,
@@ -274,7 +273,8 @@ def gathered(
             recalled=recalled,
             ask=Asks(lambda one: _evaluator(metric, candidates[one : one + 1], data)) if ask is None else ask,
         )
-    return bootstrapped(evaluate, len(data), resamples or RESAMPLES, generator, candidates=count, once=once)
+    calls = metric.resampling.calls(1) - 1
+    return bootstrapped(evaluate, units, resamples or RESAMPLES, generator, candidates=count, once=once, calls=calls)
 
 
 def climb(
@@ -340,20 +340,25 @@ def decision_calls(metric: Metric, candidates: int) -> int:
         >>> decision_calls(as_metric("f1"), 1)
         1002
     """
-    return (1 + candidates) * ((FOLDS + 1 + RETRIES) if metric.costly else (RESAMPLES + 1))
+    cheap = metric.resampling.calls(RESAMPLES)
+    return (1 + candidates) * (cheap + (RETRIES if cheap == 1 else 0) if metric.resampled else FOLDS + 1 + RETRIES)
 
 
 def _evaluator(metric: Metric, candidates: Sequence[Any], data: Data) -> Callable[[Tensor], Tensor]:
-    """A function from rows (choices, n) to values (candidates, choices)."""
+    """A function from choices of rows, or of classes (choices, n), to values (candidates, choices)."""
 
-    @functools.cache
-    def asked(one: int) -> Callable[[Tensor], Tensor]:
-        candidate = candidates[one]
+    def of_one(candidate: Any) -> Callable[[Tensor], Tensor]:
         if isinstance(candidate, nn.Module):
             return lambda index: torch.stack([_value(metric, candidate, data, rows) for rows in index])
-        return by_rows(metric, candidate, data.truth)
+        return evaluator(metric, candidate, data.truth)
 
-    return lambda index: torch.stack([asked(one)(index) for one in range(len(candidates))])
+    each = [of_one(candidate) for candidate in candidates]
+    return lambda index: torch.stack([values_on(index) for values_on in each])
+
+
+def _units(metric: Metric, data: Data) -> int:
+    """How many rows, or classes, a metric is resampled by."""
+    return metric.resampling.units(data.truth, len(data))
 
 
 def _value(metric: Metric, model: nn.Module, data: Data, index: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ Every module of this package is imported, so that a new adapter is one new file 
 from metricopt.adapters.biases import Biases
 from metricopt.adapters.conditional_norm import ConditionalNorm
 from metricopt.adapters.dynamic_bias import DynamicBias
+from metricopt.adapters.embedding_affine import EmbeddingAffine
 from metricopt.adapters.film import FiLM
 from metricopt.adapters.last_layer import LastLayer
 from metricopt.adapters.layer_affine import LayerAffine
@@ -23,6 +24,7 @@ __all__ = [
     "Biases",
     "ConditionalNorm",
     "DynamicBias",
+    "EmbeddingAffine",
     "FiLM",
     "LastLayer",
     "LayerAffine",

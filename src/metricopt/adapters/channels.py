@@ -124,7 +124,7 @@ class ChannelModulation(ScaleAndShift):
 
     def hooks(self, phi: Tensor) -> dict[str, Hook]:
         """For each layer the affine map of its output."""
-        return {name: partial(_affine_hook, affine, self.axes[name]) for name, affine in self.affines(phi).items()}
+        return {name: partial(affine_hook, affine, self.axes[name]) for name, affine in self.affines(phi).items()}
 
     def fold(self, phi: Tensor, net: nn.Module) -> None:
         """Scale and shift the last thing each layer does."""
@@ -215,5 +215,6 @@ def set_weight_and_bias(layer: nn.Module, weight: Tensor, bias: Tensor) -> None:
         layer.affine = True
 
 
-def _affine_hook(affine: Affine, axis: int, _layer: nn.Module, _inputs: tuple[Any, ...], output: Tensor) -> Tensor:
+def affine_hook(affine: Affine, axis: int, _layer: nn.Module, _inputs: tuple[Any, ...], output: Tensor) -> Tensor:
+    """A layer's output, scaled and shifted: as a hook, once `affine` and `axis` are known."""
     return modulated(output, affine, axis)

@@ -17,13 +17,21 @@ from metricopt import __version__
 from metricopt.acceptance.comparison import Kept
 from metricopt.acceptance.judge import Judge
 from metricopt.acceptance.panel import panel_of
-from metricopt.adapters import AdaptedModel, Adapter, DynamicBias, FiLM, OutputAffine, adapt
+from metricopt.adapters import AdaptedModel, Adapter, DynamicBias, EmbeddingAffine, FiLM, OutputAffine, adapt
 from metricopt.adapters.detector import detect, is_detector
 from metricopt.adapters.freezing import placement
 from metricopt.adapters.saved import adapter_facts
 from metricopt.api.detectors import check_boxes, detector_adapter
 from metricopt.api.plan import Plan
-from metricopt.api.preflight import check_confidence, check_loss, check_parts, check_plan, check_workers
+from metricopt.api.preflight import (
+    check_confidence,
+    check_embeddings,
+    check_loss,
+    check_parts,
+    check_plan,
+    check_queries,
+    check_workers,
+)
 from metricopt.api.result import Result
 from metricopt.api.watching import Watch
 from metricopt.api.ways import Effort, Tune, learner_of, settings_of, way_of
@@ -193,10 +201,12 @@ def optimize(
         dtype=placement(net)[1],
         collate=collate,
         whole=way != "adapter",
+        by_class=metric.resampling.by_class,
     )
     if is_detector(net) and call is default_call:
         check_boxes(net, sets)
         call = detect
+    check_queries(metric, sets)
     how: dict[str, Any] = {"example": sets["train"].inputs_at(slice(0, 2)), "seed": seed, "call": call, "read": read}
     about: dict[str, Any] = {
         "loss": loss,
@@ -212,8 +222,10 @@ def optimize(
     if learner is None:
         if "holdout" not in sets:
             sets["val"], sets["holdout"] = cut(sets["val"], seed)
-        task = SupervisedTask(adapted(net, adapter, **how), search=sets["val"], **about)
+        model = adapted(net, adapter, embeds=metric.on == "embeddings", **how)
+        task = SupervisedTask(model, search=sets["val"], **about)
         check_loss(task)
+        check_embeddings(task)
     else:
         task = learner.task
     oracle = Oracle(task, _granted(ledger, queries, max_failures), keep=keep)
@@ -441,12 +453,20 @@ def _paper(oracle: Oracle, *, queries: int, seed: int, watching: Watch | None) -
 
 
 def adapted(
-    net: nn.Module, adapter: Adapter | None, *, example: Tree, seed: int, call: Call = default_call, read: Read = None
+    net: nn.Module,
+    adapter: Adapter | None,
+    *,
+    example: Tree,
+    seed: int,
+    call: Call = default_call,
+    read: Read = None,
+    embeds: bool = False,
 ) -> AdaptedModel:
     """A copy of `net` with an adapter; without one named, FiLM where it finds a layer, else a dynamic bias.
 
-    Both with an affine of the outputs, where the network's output has a tensor that can be told to be that. Of a
-    detector FiLM acts in the box head, and the affine is of its class scores and box corrections.
+    Both with an affine of the outputs, where the network's output has a tensor that can be told to be that; of a
+    network that `embeds`, of the last layer, so that what normalises embeddings comes after it. Of a detector FiLM
+    acts in the box head, and the affine is of its class scores and box corrections.
 
     Example:
         >>> net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
@@ -459,7 +479,7 @@ def adapted(
         return adapt(net, adapter, seed=seed, example=example, call=call, read=read)
     if is_detector(net):
         return adapt(net, detector_adapter(), seed=seed, example=example, call=call, read=read)
-    film, bias, affine = FiLM(dim=32), DynamicBias(dim=16), OutputAffine()
+    film, bias, affine = FiLM(dim=32), DynamicBias(dim=16), EmbeddingAffine() if embeds else OutputAffine()
     refusals = []
     for choice in (film + affine, bias + affine, film, bias):
         try:

@@ -1,6 +1,7 @@
 """What is handed to `optimize`, checked before the metric is asked anything: a mistake costs one sentence, no query."""
 
 import numbers
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -11,8 +12,9 @@ from metricopt.adapters.device import on_model
 from metricopt.adapters.freezing import placement
 from metricopt.core.errors import AdapterError, BudgetError, DataError, MetricError
 from metricopt.core.tree import Tree, described, row_count
-from metricopt.data.dataset import Batch
+from metricopt.data.dataset import Batch, Data
 from metricopt.metrics.constraint import Constraint
+from metricopt.metrics.metric import Metric
 from metricopt.search import Recipe
 from metricopt.task.supervised import SupervisedTask
 
@@ -129,17 +131,48 @@ def check_loss(task: SupervisedTask) -> None:
         )
 
 
+def check_queries(metric: Metric, sets: Mapping[str, Data]) -> None:
+    """Raises unless a metric about queries can be asked about the sets it will be asked about.
+
+    Example:
+        >>> from metricopt.data.dataset import Examples
+        >>> from metricopt.metrics import recall_at_k
+        >>> check_queries(recall_at_k(), {"val": Examples(torch.zeros(3, 2), torch.arange(3))})
+        Traceback (most recent call last):
+        ...
+        metricopt.core.errors.MetricError: metric 'recall@1' on val: none of 3 queries has an item of ...
+    """
+    for name in (name for name in sets if name != "train"):
+        targets, groups = sets[name].truth
+        if isinstance(targets, Tensor):
+            metric.resampling.check(targets, groups, name=metric.name, data=name)
+
+
+def check_embeddings(task: SupervisedTask) -> None:
+    """Raises if the original network gives zero embeddings on the metric's data, which no cosine is defined for."""
+    if task.metric.on != "embeddings" or task.model.reader is None or not task.metric.resampling.by_class:
+        return
+    outputs = task.search_outputs(torch.zeros(1, task.dim))[0]
+    _check_finite(outputs, "validation")
+    zero = ~outputs.reshape(len(outputs), -1).any(1)
+    if bool(zero.any()):
+        raise DataError(
+            f"the network gives zero embeddings for {int(zero.sum())} of {len(outputs)} validation rows; expected "
+            f"directions: check its last layer and the scale of the inputs"
+        )
+
+
 def _spread_rows(task: SupervisedTask) -> Tensor:
     """As many rows as a mini-batch has, evenly spread: the first ones of sorted data would be of one class."""
     step = -(-len(task.train) // task.batch_size)
     return torch.arange(0, len(task.train), step)
 
 
-def _check_finite(outputs: Tensor) -> None:
+def _check_finite(outputs: Tensor, rows: str = "training") -> None:
     broken = ~(outputs.reshape(len(outputs), -1).amax(1) < torch.inf)  # as for metrics: -inf rules a class out
     if bool(broken.any()):
         raise DataError(
-            f"the network gives NaN or infinite outputs for {int(broken.sum())} of {len(outputs)} training rows; "
+            f"the network gives NaN or infinite outputs for {int(broken.sum())} of {len(outputs)} {rows} rows; "
             f"expected finite ones: check its weights and the scale of the inputs"
         )
 

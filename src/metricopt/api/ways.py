@@ -98,6 +98,8 @@ def _obstacle(metrics: Sequence[Metric], *, learns: bool, adapter: object, searc
     for metric in metrics:
         if metric.hidden:
             return f"metric {metric.name!r} keeps the truth to itself, so there are no labels to learn from"
+        if metric.on == "embeddings":
+            return f"metric {metric.name!r} compares embeddings, and those of different folds' networks do not compare"
         if metric.on == "model":
             return f"metric {metric.name!r} is asked about one model, and out of fold there are several"
     return ""

@@ -29,10 +29,11 @@ def three_sets(
     dtype: torch.dtype = torch.float32,
     collate: Collate | None = None,
     whole: bool = False,
+    by_class: bool = False,
 ) -> dict[str, Data]:
     """The sets `train`, `val` and `holdout`; without a holdout, 40% of `val` is set aside for it.
 
-    Unless `whole` is said: then there is none.
+    Unless `whole` is said: then there is none. With `by_class` no class may be in two sets, as retrieval wants it.
 
     With hidden truth the targets of `val` are its row numbers, and those of `holdout` go on counting. Inputs stay on
     the device they are on, targets and groups come to the processor's memory; float64 becomes `dtype`.
@@ -55,8 +56,10 @@ def three_sets(
     sets = {name: part.with_truth_on_host() if isinstance(part, Examples) else part for name, part in sets.items()}
     _check_alike(sets, hidden)
     _check_apart(sets, hidden)
+    if by_class:
+        _check_classes_apart(sets)
     if holdout is None and not whole:
-        sets["val"], sets["holdout"] = cut(sets["val"], seed)
+        sets["val"], sets["holdout"] = cut(sets["val"], seed, by_class=by_class)
     elif holdout is None:
         _check_enough(sets["val"])
     return sets
@@ -87,14 +90,21 @@ def missing_classes(train: Data, other: Data) -> list[int]:
     return sorted(lacking) if len(known) <= 1000 else []
 
 
-def cut(val: Data, seed: int, *, share: float = 0.4) -> tuple[Data, Data]:
+def cut(val: Data, seed: int, *, share: float = 0.4, by_class: bool = False) -> tuple[Data, Data]:
     """Two random parts; should one of them lack a class, the classes are spread evenly over both.
+
+    Or, with `by_class`, parts of whole classes.
 
     Example:
         >>> [len(part) for part in cut(Examples(torch.zeros(50, 1), torch.arange(50) % 2), seed=0)]
         [30, 20]
+        >>> [part.targets.unique().tolist() for part in cut(Examples(torch.zeros(50, 1), torch.arange(50) % 5), seed=0,
+        ...                                                 by_class=True)]
+        [[1, 2, 4], [0, 3]]
     """
     _check_enough(val)
+    if by_class:
+        return _cut_by_class(val, seed, share)
     order = torch.randperm(len(val), generator=stream(seed, "holdout"))
     place = len(val) - round(share * len(val))
     if val.classes is not None:
@@ -102,6 +112,39 @@ def cut(val: Data, seed: int, *, share: float = 0.4) -> tuple[Data, Data]:
         sizes = {len(torch.unique(part)) for part in (classes, classes[:place], classes[place:])}
         order = order if len(sizes) == 1 else order[_spread(classes).argsort(stable=True)]
     return val.rows(order[:place]), val.rows(order[place:])
+
+
+def _cut_by_class(val: Data, seed: int, share: float) -> tuple[Data, Data]:
+    classes = _known_classes(val, "val")
+    labels = torch.unique(classes)
+    if len(labels) < 4:
+        raise DataError(
+            f"val has {len(labels)} classes; expected at least 4 to set some of them aside, or a holdout of other "
+            f"classes: pass more classes"
+        )
+    order = labels[torch.randperm(len(labels), generator=stream(seed, "holdout"))]
+    aside = torch.isin(classes, order[len(order) - round(share * len(order)) :])
+    return val.rows((~aside).nonzero()[:, 0]), val.rows(aside.nonzero()[:, 0])
+
+
+def _known_classes(data: Data, name: str) -> Tensor:
+    if data.classes is None:
+        raise DataError(
+            f"targets of {name} are {described(data.truth[0])}; expected one class code a row, as whole numbers: "
+            f"number the classes"
+        )
+    return data.classes
+
+
+def _check_classes_apart(sets: Mapping[str, Data]) -> None:
+    labels = {name: torch.unique(_known_classes(part, name)) for name, part in sets.items()}
+    for one, other in combinations(labels, 2):
+        shared = labels[other][torch.isin(labels[other], labels[one])]
+        if len(shared):
+            raise DataError(
+                f"{len(shared)} of {len(labels[other])} classes of {other!r} are also in {one!r}, such as class "
+                f"{int(shared[0])}; expected other classes, as retrieval is about unseen ones: split by class"
+            )
 
 
 def _check_enough(val: Data) -> None:

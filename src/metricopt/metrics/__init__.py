@@ -27,13 +27,17 @@ from metricopt.metrics.ranking import (
     precision_at_top,
     top_k_error,
 )
+from metricopt.metrics.resampling import ByQuery, Resampling
+from metricopt.metrics.retrieval import map_at_r, precision_at_1, r_precision, recall_at_k
 
 __all__ = [
     "METRICS",
+    "ByQuery",
     "CommandMetric",
     "Constraint",
     "HttpMetric",
     "Metric",
+    "Resampling",
     "accuracy",
     "ap50",
     "ap_coco",
@@ -49,11 +53,15 @@ __all__ = [
     "jaccard",
     "labels_of",
     "macro_f1",
+    "map_at_r",
     "margin_of",
     "mcr",
     "outputs_of",
+    "precision_at_1",
     "precision_at_recall",
     "precision_at_top",
+    "r_precision",
+    "recall_at_k",
     "scores_of",
     "top_k_error",
     "worst_class_recall",

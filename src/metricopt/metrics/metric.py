@@ -17,6 +17,7 @@ from metricopt.metrics.bounds import BoundsCheck
 from metricopt.metrics.checks import checked_bounds, kind_of, one_number, positive, said, shown, stated
 from metricopt.metrics.guard import guarded
 from metricopt.metrics.predictions import applied, copied, outputs_of
+from metricopt.metrics.resampling import LEFT_OUT, ROWS, ByClass, ByQuery, Resampling
 from metricopt.metrics.scale import Number, Scale, Squashed, scale_of
 from metricopt.metrics.whole_outputs import WholeCases
 
@@ -44,6 +45,7 @@ class Metric:
         parallel: Members of a population asked at the same time.
         costly: Whether a call is dear, so that none is made beyond the queries and the acceptance.
         hidden: Whether it knows the truth itself, and is told the row numbers in place of targets.
+        resampling: How it is asked about other rows of the same origin.
 
     Example:
         >>> from sklearn.metrics import f1_score
@@ -79,6 +81,7 @@ class Metric:
         parallel: int = 1,
         costly: bool = False,
         hidden: bool = False,
+        resampling: Resampling | None = None,
     ) -> None:
         """Describe a metric.
 
@@ -108,6 +111,8 @@ class Metric:
             parallel: How many calls may be made at once, in threads, for a population.
             costly: Whether a call is so dear that the noise of the metric is better guessed than measured.
             hidden: Whether the function knows the truth and is given row numbers of the data as `y_true`.
+            resampling: How it is asked about other rows of the same origin. By default on resamples of the rows, and
+                if it is on embeddings, where a row drawn twice would find itself, with parts of them left out.
         """
         adopted = adopt(function, on=on, goal=goal, key=key)
         self.function = adopted.function
@@ -123,12 +128,19 @@ class Metric:
         self.parallel = int(positive(self.name, "parallel", parallel) or 1)
         self.costly = costly or self.on == "model"
         self.hidden = hidden
+        default = LEFT_OUT if self.on == "embeddings" else ROWS
+        self.resampling: Resampling = default if resampling is None else resampling
         self._range = BoundsCheck(self.name, self.goal, self.bounds)
 
     @property
     def unbounded(self) -> bool:
         """Whether it has no finite range, so that its costs depend on what it is `anchored` to."""
         return isinstance(self.scale, Squashed)
+
+    @property
+    def resampled(self) -> bool:
+        """Whether it is asked on resamples; otherwise with parts of the rows left out, a few times only."""
+        return self.resampling.repeats and (not self.costly or self.resampling.calls(2) == 1)
 
     def anchored(self, reference: float, spread: float | None = None) -> Self:
         """The same metric with costs around a known value, if it is unbounded; otherwise itself.
@@ -238,6 +250,31 @@ class Metric:
             raise
         except BaseException as error:
             raise self._raised(error) from error
+
+    def by_class(self, outputs: Tensor, targets: Tensor, groups: Tensor | None = None) -> ByClass:
+        """Scores of its queries added up by class, for a metric that is resampled by query; one call of its function.
+
+        Args:
+            outputs: Embeddings of one model, (n, d).
+            targets: Classes, (n,).
+            groups: Role of each row, (n,), if it takes them.
+
+        Example:
+            >>> from metricopt.metrics import recall_at_k
+            >>> embeddings = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [-0.1, 0.9]])
+            >>> recall_at_k().by_class(embeddings, torch.tensor([0, 0, 1, 1])).sums.tolist()
+            [2.0, 2.0]
+        """
+        assert isinstance(self.resampling, ByQuery)
+        cases = self._cases_of_one(outputs, targets, groups)
+        assert not isinstance(cases, WholeCases)
+        self._check_sound(cases, 0)
+        extra = () if cases.groups is None else (cases.groups,)
+        try:
+            scores = guarded(self.time_limit, self.resampling.scores, cases.targets, cases.predictions, *extra)
+        except MetricError as error:
+            raise self._raised(error) from error
+        return self.resampling.summed(scores[0], targets, groups if self.groups else None)
 
     def answers(
         self,
@@ -362,12 +399,15 @@ class Metric:
             return Answer(member, math.nan, error)
 
     def _answer(self, cases: Cases | WholeCases, member: int, known: float | None = None) -> float:
+        self._check_sound(cases, member)
+        return self._asked(*cases.arrays(member)) if known is None else self._checked(known)
+
+    def _check_sound(self, cases: Cases | WholeCases, member: int) -> None:
         if not cases.sound[member]:
             raise MetricError(
                 f"metric {self.name!r} was asked about model outputs with NaN or +inf in them, where finite ones are "
                 f"expected: the model has diverged, so lower the learning rate or discard this model"
             )
-        return self._asked(*cases.arrays(member)) if known is None else self._checked(known)
 
     def _asked(self, *arguments: Any) -> float:
         try:

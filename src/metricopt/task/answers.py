@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from metricopt.core.tree import Tree, rows
 from metricopt.data.dataset import Batch, Data, Examples
 from metricopt.metrics import Metric
 from metricopt.metrics.metric import Answer
+from metricopt.metrics.resampling import ByQuery
 from metricopt.task.predictions import Predictions
 
 
@@ -67,39 +69,64 @@ def resampled_costs(
         (0.5, 0.07)
     """
     generator = torch.Generator().manual_seed(0)
-    ask = by_rows(metric, predicted, truth)
+    units, values_on = metric.resampling.units(truth, rows), evaluator(metric, predicted, truth)
     values = []
     for start in range(0, resamples, at_once):
         some = min(at_once, resamples - start)
-        values.append(ask(torch.randint(rows, (some, rows), generator=generator)))
+        values.append(values_on(torch.randint(units, (some, units), generator=generator)))
     return metric.cost(torch.cat(values))
 
 
-def by_rows(metric: Metric, predicted: Tree, truth: tuple[Tree, Tensor | None]) -> Callable[[Tensor], Tensor]:
-    """Values of one member's predictions on choices of rows, as a function of these (replicates, n).
+def evaluator(metric: Metric, predicted: Tree, truth: tuple[Tree, Tensor | None]) -> Callable[[Tensor], Tensor]:
+    """From choices of what a metric is resampled by (choices, k) to values of one member's predictions, (choices,).
 
-    NaN where it failed, (replicates,). What a metric does once for all choices (`Metric.on_rows`) is done here.
+    Choices are of rows or, for a metric that is resampled by query, of classes: then all of them take one call. What a
+    metric does once for all choices (`Metric.on_rows`) is done once.
+
+    Example:
+        >>> from metricopt.metrics import mcr
+        >>> evaluator(mcr(), torch.ones(3), (torch.tensor([0, 1, 1]), None))(torch.tensor([[0, 0, 0]])).tolist()
+        [1.0]
+    """
+    targets, groups = truth
+    if isinstance(metric.resampling, ByQuery):
+        if not isinstance(targets, Tensor) or not isinstance(predicted, Tensor):
+            raise MetricError(f"metric {metric.name!r} is about queries by class; expected one tensor of class codes")
+        return _once(lambda: metric.by_class(predicted, targets, groups).values)
+    if metric.on_rows is not None:
+        return _once(lambda: metric.by_rows(predicted, targets))
+    return partial(values_on_rows, metric, predicted, truth)
+
+
+def _once(prepare: Callable[[], Callable[[Tensor], Tensor]]) -> Callable[[Tensor], Tensor]:
+    """What is prepared when it is first needed, and serves all choices from then on; NaN where that fails."""
+    known: list[Callable[[Tensor], Tensor]] = []
+
+    def values_on(choices: Tensor) -> Tensor:
+        try:
+            known or known.append(prepare())
+        except MetricError as error:
+            warnings.warn(str(error), MetricFailureWarning, stacklevel=4)
+            return torch.full((len(choices),), math.nan, dtype=torch.float64)
+        return known[0](choices)
+
+    return values_on
+
+
+def values_on_rows(metric: Metric, predicted: Tree, truth: tuple[Tree, Tensor | None], index: Tensor) -> Tensor:
+    """Values of one member's predictions on each choice of rows (replicates, n), NaN where it failed, (replicates,).
 
     Example:
         >>> from metricopt.metrics import mcr
         >>> truth = torch.tensor([0, 1, 1]), None
-        >>> by_rows(mcr(), torch.ones(3), truth)(torch.tensor([[0, 0, 0], [1, 1, 2]])).tolist()
+        >>> values_on_rows(mcr(), torch.ones(3), truth, torch.tensor([[0, 0, 0], [1, 1, 2]])).tolist()
         [1.0, 0.0]
     """
     targets, groups = truth
-    if metric.on_rows is not None:
-        try:
-            return metric.by_rows(predicted, targets)
-        except MetricError as error:
-            warnings.warn(str(error), MetricFailureWarning, stacklevel=4)
-            return lambda index: torch.full((len(index),), math.nan, dtype=torch.float64)
     if isinstance(predicted, Tensor) and isinstance(targets, Tensor):
-        return lambda index: metric.values(
-            predicted[index], targets[index], None if groups is None else groups[index], failures="nan"
-        )
-    return lambda index: torch.tensor(
-        [_value_on(metric, predicted, targets, groups, each) for each in index], dtype=torch.float64
-    )
+        some = None if groups is None else groups[index]
+        return metric.values(predicted[index], targets[index], some, failures="nan")
+    return torch.tensor([_value_on(metric, predicted, targets, groups, each) for each in index], dtype=torch.float64)
 
 
 def _value_on(metric: Metric, predicted: Tree, targets: Tree, groups: Tensor | None, index: Tensor) -> float:

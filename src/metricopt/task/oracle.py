@@ -260,14 +260,16 @@ class Oracle:
         )
         assert found is not None
         level = float(found)
-        if metric.costly or self.ledger.seconds[key] > DEAR:
-            return replace(constraint, metric=metric.dear()), self._guessed_std(metric, level)
+        if self.ledger.seconds[key] > DEAR:
+            metric = metric.dear()
+        if not metric.resampled:
+            return replace(constraint, metric=metric), self._guessed_std(metric, level)
         # Without bounds, costs are of use near what they are anchored to only.
         metric = metric if math.isnan(level) else metric.anchored(level)
         costs = self.ledger.once(
             f"noise of {constraint.text}",
             lambda: self.task.resampled_costs(origin[0], _NOISE_RESAMPLES, metric),
-            calls=_NOISE_RESAMPLES,
+            calls=noise_calls_of(metric, _NOISE_RESAMPLES),
         )
         return constraint, 0.0 if costs is None else _natural_spread(metric, costs)
 
@@ -306,7 +308,8 @@ class Oracle:
         if not self.task.resampled:
             return None
         key = f"noise {hashlib.sha256(phi.numpy().tobytes()).hexdigest()[:16]} {resamples}"
-        return self.ledger.once(key, lambda: self.task.resampled_costs(phi, resamples), calls=resamples)
+        calls = max((noise_calls_of(metric, resamples) for metric in self.task.metrics), default=resamples)
+        return self.ledger.once(key, lambda: self.task.resampled_costs(phi, resamples), calls=calls)
 
 
 def _spread(costs: Tensor, *, otherwise: float) -> float:
@@ -341,5 +344,17 @@ def noise_calls(metric: Metric, keep: Sequence[Constraint], *, queries: int) -> 
         >>> noise_calls(as_metric("f1"), (), queries=2), noise_calls(as_metric("f1").dear(), (), queries=2)
         (148, 0)
     """
-    own = 0 if metric.costly else _NOISE_RESAMPLES + _DOUBT_RESAMPLES * min(queries, DOUBTS)
-    return own + sum(0 if each.metric.costly else _NOISE_RESAMPLES for each in keep)
+    first, further = (noise_calls_of(metric, resamples) for resamples in (_NOISE_RESAMPLES, _DOUBT_RESAMPLES))
+    own = first + further * min(queries, DOUBTS)
+    return own + sum(noise_calls_of(each.metric, _NOISE_RESAMPLES) for each in keep)
+
+
+def noise_calls_of(metric: Metric, resamples: int) -> int:
+    """Calls that so many resamples of one phi take: none of a metric that is not resampled, one where that is enough.
+
+    Example:
+        >>> from metricopt.metrics import as_metric
+        >>> [noise_calls_of(as_metric(name), 24) for name in ("f1", "recall_at_k")]
+        [24, 1]
+    """
+    return min(resamples, metric.resampling.calls(resamples)) if metric.resampled else 0

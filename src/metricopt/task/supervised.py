@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,11 +14,10 @@ from metricopt.adapters.device import on_model
 from metricopt.adapters.graph.cache import DEFAULT_MEMORY, PrefixCache
 from metricopt.adapters.graph.recall import Remembered
 from metricopt.core.errors import DataError
-from metricopt.core.registry import one_of
 from metricopt.core.tree import Tree
 from metricopt.core.tree import rows as chosen_rows
 from metricopt.data.dataset import Batch, Data, Examples
-from metricopt.data.sampling import Kind, Sampling, mixed_stream
+from metricopt.data.sampling import Kind, Sampling, checked_sampling, mixed_stream
 from metricopt.metrics import Metric
 from metricopt.metrics.metric import Answer
 from metricopt.task.answers import answers, resampled_costs, settled, warned
@@ -36,6 +35,7 @@ Batches = tuple[Any, Tensor] | list[Batch]
 
 # Rows of predictions, of all members together, that metrics are given at once.
 _ROWS_IN_MEMORY = 2**22
+_BYTES_IN_MEMORY = 2**28  # of them, as of many embeddings of hundreds of dimensions
 
 
 class Recalled(NamedTuple):
@@ -57,7 +57,7 @@ class SupervisedTask(Task):
         train: Data the loss is taken on.
         search: Data the metric is queried on.
         batch_size: Rows a mini-batch.
-        sampling: "plain", or "balanced" to draw each class equally often.
+        sampling: "plain", "balanced" to draw each class equally often, or `PerClass` for several rows of a class.
         labels_visible: Whether the search data's targets may be used for more than the metric.
         rows_at_once: Outputs are computed for at most this many rows (members x examples) at a time.
         cache: Bytes of memory for activations that phi cannot change, 0 for none; or another task's of the same model.
@@ -93,7 +93,6 @@ class SupervisedTask(Task):
         cache: int | PrefixCache = DEFAULT_MEMORY,
         augment: Augment | None = None,
     ) -> None:
-        one_of(sampling, get_args(Sampling), what="sampling")
         if batch_size < 1:
             raise DataError(f"batch_size is {batch_size}; expected at least 1 row a mini-batch")
         self.model = model
@@ -103,12 +102,13 @@ class SupervisedTask(Task):
         self.loss_rule: LossRule = loss_rule(loss, model, self.train)
         self.batch_size = batch_size
         self.rows_at_once = rows_at_once
-        self.sampling: Sampling = sampling
+        self.sampling: Sampling = checked_sampling(sampling, batch_size)
         self.labels_visible = labels_visible
         self.dim = model.dim
         self.augment = augment
         self._room = cache
         self._is_anchored = False
+        self._vectorises = True
         self.most_rows: int | None = None
         self.beat: Callable[[], None] = lambda: None
 
@@ -150,8 +150,8 @@ class SupervisedTask(Task):
 
     @property
     def resampled(self) -> bool:
-        """Whether its metric is asked on resamples: not if a call is dear."""
-        return not self.metric.costly
+        """Whether its metric is asked on resamples: not if a call is dear or rows must not be repeated."""
+        return self.metric.resampled
 
     @property
     def rows(self) -> int:
@@ -210,9 +210,20 @@ class SupervisedTask(Task):
             return torch.stack([loss.reshape(()) for loss in losses]).to(phi)
         rows, targets = batch[0], on_model(self.model, batch[1])
         outputs = self.cache.outputs(phi, rows, paired=True)
-        if len(outputs) == 1:
-            return self.loss_rule.function(outputs[0], targets[0]).reshape(1).to(phi)
-        return torch.vmap(self.loss_rule.function)(outputs, targets).to(phi)
+        return self.losses(outputs, targets).to(phi)
+
+    def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Losses of outputs (population, n, ...), at once where the loss can be vectorised.
+
+        One that chooses pairs or triplets by what it holds, as miners do, is called for one member after the other.
+        """
+        function = self.loss_rule.function
+        if self._vectorises and len(outputs) > 1:
+            try:
+                return torch.vmap(function)(outputs, targets)
+            except RuntimeError:  # an error of the loss itself comes again here
+                self._vectorises = False
+        return torch.stack([function(o, t).reshape(()) for o, t in zip(outputs, targets, strict=True)])
 
     def _loss(self, phi: Tensor, batch: Batch) -> Tensor:
         if not isinstance(batch.inputs, Recalled):
@@ -249,7 +260,15 @@ class SupervisedTask(Task):
     @property
     def members_at_once(self) -> int:
         """How many members' predictions on the search data are in memory at the same time."""
-        return max(1, _ROWS_IN_MEMORY // len(self.search))
+        return max(1, min(_ROWS_IN_MEMORY // len(self.search), _BYTES_IN_MEMORY // self._bytes))
+
+    @cached_property
+    def _bytes(self) -> int:
+        """Of one member's predictions on the search data, where these are tensors."""
+        if self.model.reader is None or not self.simple:
+            return 1
+        first = self.search_outputs(torch.zeros(1, self.dim), every=len(self.search))
+        return max(1, first.nbytes * len(self.search))
 
     def replies(self, predictions: Predictions, members: Sequence[int]) -> Iterator[Reply]:
         """What the metric says about the listed members, each as soon as it is known."""
@@ -292,9 +311,9 @@ class SupervisedTask(Task):
         return predictions
 
     def resampled_costs(self, phi: Tensor, resamples: int, metric: Metric | None = None) -> Tensor | None:
-        """Costs of one phi (dim,) on resamples of the search rows, the same ones every time; None if a call is dear."""
+        """Costs of one phi (dim,) on resamples, the same ones every time; None of a metric that is not resampled."""
         metric = self.metric if metric is None else metric
-        if metric.costly:
+        if not metric.resampled:
             return None
         predictions = self.predictions_for(Predictions(phi[None]), metric)
         return resampled_costs(

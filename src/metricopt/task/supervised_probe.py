@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from metricopt.adapters.device import on_model
-from metricopt.data.dataset import Examples
-from metricopt.data.sampling import Kind, Sampling
+from metricopt.data.dataset import Data, Examples
+from metricopt.data.sampling import Kind, PerClass, Sampling, index_stream
 from metricopt.task.fisher import fisher_features
 from metricopt.task.group_gradients import loss_bands, loss_gradient, mean_loss
 from metricopt.task.input_statistics import has_statistics, with_statistics_of
@@ -25,6 +25,7 @@ _FEATURES, _LEAST_ROWS = 20_000, 100
 # many times a pass forward one forward and backward takes.
 _PASSES, _LEAST_BATCH, _BACKWARD = 4, 8, 3
 _STATISTICS_ROWS = 256  # a batch whose means and variances are taken
+_PAIR_BATCHES = 6
 
 
 class SupervisedProbe(Probe):
@@ -132,6 +133,8 @@ class SupervisedProbe(Probe):
         data = task.search if task.labels_visible else task.train
         if not task.simple or not isinstance(data, Examples):
             return super().directions(phi)
+        if isinstance(task.sampling, PerClass):
+            return torch.stack([self._gradient(phi, (data, rows)) for rows in self._pair_batches(data, task.sampling)])
         # Evenly spread rows: the first ones of data sorted by class would be of one class.
         rows = rows if task.most_rows is None else min(rows, _PASSES * task.most_rows)
         index = torch.arange(0, len(data), math.ceil(len(data) / rows), device=data.targets.device)
@@ -140,6 +143,13 @@ class SupervisedProbe(Probe):
         groups = [(data, index[group == g]) for g in torch.unique(group).tolist()]
         # Group by group, so that each row goes backward once and not once for every group.
         return torch.stack([self._gradient(phi, rows) for rows in groups])
+
+    def _pair_batches(self, data: Data, sampling: PerClass) -> Tensor:
+        """A few batches of rows with pairs of a class, the same every time, (batches, rows)."""
+        draw = torch.Generator().manual_seed(0)
+        return next(
+            index_stream(data, _PAIR_BATCHES, batch_size=self._task.batch_size, sampling=sampling, generator=draw)
+        )
 
     def _gradient(self, phi: Tensor, rows: tuple[Examples, Tensor]) -> Tensor:
         self._task.beat()
@@ -158,6 +168,8 @@ class SupervisedProbe(Probe):
 
     @property
     def _samplings(self) -> list[Sampling]:
+        if isinstance(self._task.sampling, PerClass):  # a loss about pairs, of which other batches have few
+            return [self._task.sampling]
         sets = [self._task.train, self._task.search] if self._task.labels_visible else [self._task.train]
         return ["plain", "balanced"] if all(data.has_classes for data in sets) else ["plain"]
 
@@ -184,8 +196,12 @@ class SupervisedProbe(Probe):
         outputs = on_model(task.model, outputs)
         found = []
         for kind, sampling in enumerate(self._samplings):
-            by_class = sampling == "balanced"
-            losses = [mean_loss(task.loss_rule.function, each, targets, by_class=by_class) for each in outputs[:, kind]]
+            if isinstance(sampling, PerClass):
+                batches = self._pair_batches(Examples(targets, targets), sampling)
+                losses = [float(task.losses(each[batches], targets[batches]).mean()) for each in outputs[:, kind]]
+            else:
+                function, by_class = task.loss_rule.function, sampling == "balanced"
+                losses = [mean_loss(function, each, targets, by_class=by_class) for each in outputs[:, kind]]
             best = int(torch.tensor(losses).nan_to_num(torch.inf).argmin())
             found += [tried[best, kind]] if best > 0 else []
         return torch.stack([*paths[-1, :first], *found])

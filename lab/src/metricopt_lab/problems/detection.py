@@ -31,7 +31,7 @@ from metricopt.task.supervised import SupervisedTask
 from metricopt_lab.data.bccd import bccd
 from metricopt_lab.data.download import cache_folder
 from metricopt_lab.networks.detector import bccd_faster_rcnn
-from metricopt_lab.problems.shifts import SHIFTS
+from metricopt_lab.problems.microscope_shifts import SHIFTS
 
 FOLDS = 5
 WEIGHTS = "bccd_fasterrcnn.safetensors"

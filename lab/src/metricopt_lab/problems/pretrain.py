@@ -50,7 +50,7 @@ def pretrain(
         batch_size: Rows a mini-batch.
         lr: Highest learning rate.
         weight_decay: Of Adam, on weights and biases alike.
-        sampling: "plain" for all rows in random order, "balanced" to draw each class equally often.
+        sampling: "plain" for all rows in random order, "balanced" to draw each class equally often, or `PerClass`.
         seed: Of order and dropout.
         cache: Folder of weights trained before, under a name that covers all that determines them.
         progress: Called after each epoch with its number and its mean loss; not if the cache had the weights.
@@ -63,7 +63,7 @@ def pretrain(
     """
     settings = {
         "epochs": epochs, "batch_size": batch_size, "lr": lr, "weight_decay": weight_decay,
-        "sampling": sampling, "seed": seed,
+        "sampling": sampling if isinstance(sampling, str) else repr(sampling), "seed": seed,
     }  # fmt: skip
     path = None if cache is None else cache / f"{_key(net, train, loss, settings)}.safetensors"
     if path is not None and path.exists():
@@ -110,9 +110,9 @@ def _train(
 def _batches(
     train: Examples, *, batch_size: int, sampling: Sampling, generator: torch.Generator
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Endless mini-batches: of all rows in random order, again and again, or of classes drawn equally often."""
-    if sampling == "balanced":
-        for inputs, targets in batch_stream(train, 1, batch_size=batch_size, sampling="balanced", generator=generator):
+    """Endless mini-batches: of all rows in random order, again and again, or as classes are drawn."""
+    if sampling != "plain":
+        for inputs, targets in batch_stream(train, 1, batch_size=batch_size, sampling=sampling, generator=generator):
             yield inputs[0], targets[0]
     size = min(batch_size, len(train))
     while True:

@@ -14,7 +14,7 @@ from metricopt.core.errors import MetricOptWarning
 from metricopt.metrics.detection import BoxPrecision
 from metricopt_lab.cells import EXPERIMENTS, Record, ScaledCell, ScaledExperiment
 from metricopt_lab.problems.detection import Detection, detection
-from metricopt_lab.problems.shifts import SHIFTS
+from metricopt_lab.problems.microscope_shifts import SHIFTS
 from metricopt_lab.tables.table6.methods import BUDGETS, LOSSES, METHODS, Budget, Proposal
 from metricopt_lab.tables.table6.plot import draw_gains
 from metricopt_lab.tables.table6.text import table6_text

@@ -1,0 +1,1 @@
+"""Table 5: image retrieval."""
