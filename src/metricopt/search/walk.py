@@ -10,7 +10,7 @@ from metricopt.core.errors import BudgetError, MetricError
 from metricopt.core.records import Outcome
 from metricopt.core.seeding import stream
 from metricopt.search.archive import Archive
-from metricopt.search.arms import Arm, ShiftArm
+from metricopt.search.arms import Arm
 from metricopt.search.recipe import Recipe
 from metricopt.search.starts import input_start
 from metricopt.search.threshold_arm import ThresholdArm
@@ -18,7 +18,7 @@ from metricopt.search.value_arm import ValueArm
 from metricopt.task.oracle import Oracle
 
 _PATIENCE = 100  # pulls without a query after which an arm has nothing more to ask
-# One look at each output, or a line search along a single one, but at most this share of all queries.
+# For a line search along a single output's shift, but at most this share of all queries.
 _FIRST_QUERIES, _FIRST_LOOK = 16, 0.3
 
 
@@ -71,19 +71,19 @@ def walk(
     value = ValueArm(oracle, recipe, landmarks=landmarks, generator=stream(seed, "value arm"))
     arms: list[Arm] = [value]
     shifts = oracle.probe.shift_coordinates
-    if recipe.shifts and len(shifts):
-        shift = (ThresholdArm if len(shifts) == 1 else ShiftArm)(shifts, rows=recipe.rows)
-        _first_look(archive, shift, outputs=len(shifts))
-        arms.insert(0, shift)
+    if recipe.shifts and len(shifts) == 1:
+        threshold = ThresholdArm(shifts, rows=recipe.rows)
+        _first_look(archive, threshold)
+        arms.insert(0, threshold)
     _spend(archive, arms, least=recipe.least)
     return Walk(archive.outcome(), value.held_out_correlation(archive))
 
 
-def _first_look(archive: Archive, shift: Arm, *, outputs: int) -> None:
-    """Shifts alone: where they are all that is needed, nothing else must look better by luck, nor take the queries."""
-    most = len(archive.costs) + min(max(_FIRST_QUERIES, 2 * outputs), round(_FIRST_LOOK * archive.queries))
-    while not shift.spent and len(archive.costs) + 1 < most:
-        shift.pull(archive)
+def _first_look(archive: Archive, threshold: Arm) -> None:
+    """A threshold: where it is all that is needed, nothing else must look better by luck, nor take the queries."""
+    most = len(archive.costs) + min(_FIRST_QUERIES, round(_FIRST_LOOK * archive.queries))
+    while not threshold.spent and len(archive.costs) + 1 < most:
+        threshold.pull(archive)
 
 
 def _check_answers(archive: Archive) -> None:
