@@ -7,10 +7,10 @@ RECIPE_VERSION = 5
 
 To be bumped by hand with any change of their results, were it in the last bit; `tests/replay` sees to that. Records of
 experiments name the version they were made by. 5 looks at candidates' predictions before it asks, has some candidates
-in phi itself, and leaves shifts of several outputs to the value function. 4 remembers the 500 answers near the best
-one, asks by expected improvement up to fifty and has a start from inputs; 3 remembered 400 and went on up to a hundred.
-2 is release 0.1.0, whose searches gave the same bits. 1 is the paper's stages before their paths were observed at steps
-that all have in common.
+in phi itself, leaves shifts of several outputs to the value function, and lets a distribution evolve beside it. 4
+remembers the 500 answers near the best one, asks by expected improvement up to fifty and has a start from inputs; 3
+remembered 400 and went on up to a hundred. 2 is release 0.1.0, whose searches gave the same bits. 1 is the paper's
+stages before their paths were observed at steps that all have in common.
 """
 
 
@@ -34,6 +34,7 @@ class Recipe:
         views: Whether the value is a function of what the metric sees of the predictions, or else of phi.
         descent: Steps down slopes of the value function's samples that propose candidates; 0 for random ones alone.
         improvement: Answers up to which candidates are chosen by expected improvement, and by Thompson samples after.
+        evolution: Answers after which draws around a moving mean are an arm of their own.
         radius: First radius of the trust region, in units of whitened distance.
         smallest: Radius below which the region starts over.
         least: Share of the better arm's queries that the other arm gets at least.
@@ -63,6 +64,7 @@ class Recipe:
     views: bool = True
     descent: int = 30
     improvement: int = 50
+    evolution: int = 50
     radius: float = 0.5
     smallest: float = 0.02
     least: float = 0.25

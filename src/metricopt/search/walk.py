@@ -11,6 +11,7 @@ from metricopt.core.records import Outcome
 from metricopt.core.seeding import stream
 from metricopt.search.archive import Archive
 from metricopt.search.arms import Arm
+from metricopt.search.evolution_arm import EvolutionArm
 from metricopt.search.recipe import Recipe
 from metricopt.search.starts import input_start
 from metricopt.search.threshold_arm import ThresholdArm
@@ -75,6 +76,9 @@ def walk(
         threshold = ThresholdArm(shifts, rows=recipe.rows)
         _first_look(archive, threshold)
         arms.insert(0, threshold)
+    # A value function is what few answers are best spent on.
+    _spend(archive, arms, least=recipe.least, until=recipe.evolution)
+    arms.append(EvolutionArm(oracle.dim, spread=recipe.spread, generator=stream(seed, "evolution arm")))
     _spend(archive, arms, least=recipe.least)
     return Walk(archive.outcome(), value.held_out_correlation(archive))
 
@@ -100,12 +104,15 @@ def _check_answers(archive: Archive) -> None:
         )
 
 
-def _spend(archive: Archive, arms: list[Arm], *, least: float) -> None:
-    """Give each arm queries in proportion to its recent gain a query, but never less than a share of the best's."""
+def _spend(archive: Archive, arms: list[Arm], *, least: float, until: int | None = None) -> None:
+    """Give each arm queries in proportion to its recent gain a query, but never less than a share of the best's.
+
+    Up to so many answers, or as long as there are queries.
+    """
     rates = [0.0] * len(arms)
     spent = [0] * len(arms)
     idle = [0] * len(arms)  # pulls in a row that found nothing new to ask
-    while archive.left > 0:
+    while archive.left > 0 and (until is None or len(archive.costs) < until):
         floor = least * max(rates) or 1.0
         open_arms = [arm for arm in range(len(arms)) if not arms[arm].spent and idle[arm] < _PATIENCE]
         if not open_arms:
