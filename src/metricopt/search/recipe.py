@@ -38,7 +38,8 @@ class Recipe:
         radius: First radius of the trust region, in units of whitened distance.
         smallest: Radius below which the region starts over.
         least: Share of the better arm's queries that the other arm gets at least.
-        caution: Standard errors by which a point must beat the one returned so far to take its place.
+        caution: Standard errors by which a point must beat the one returned so far to take its place; none, as what is
+            returned is judged against luck and against the best start or threshold in the end.
         rows: Rows of the metric's inputs on which predictions, and their change with phi, are looked at.
 
     Example:
@@ -65,10 +66,10 @@ class Recipe:
     descent: int = 30
     improvement: int = 50
     evolution: int = 50
-    radius: float = 0.5
+    radius: float = 0.25
     smallest: float = 0.02
     least: float = 0.25
-    caution: float = 1.0
+    caution: float = 0.0
     rows: int = 1000
 
     def __post_init__(self) -> None:
