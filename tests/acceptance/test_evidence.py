@@ -1,6 +1,7 @@
 """Evidence against closed forms: a jackknife of a mean is the mean's own standard error."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -86,3 +87,20 @@ def test_values_on_all_rows_are_asked_again_up_to_three_times_and_each_counts():
     with pytest.raises(MetricError, match=r"no answer about the held-out rows, 4 times in a row.*resume=True"):
         jackknifed(never, 80, 8, draw(), candidates=2, once=ask)
     assert len(asked) == 4
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_luck_moves_a_normal_interval_of_the_gain_by_so_many_standard_errors(sign):
+    found = bootstrapped(means, 80, 200, draw(), candidates=2, once=ask)
+    gains = sign * (found.others[1] - found.others[0]).numpy()
+    centre, error = sign * float(found.whole[1] - found.whole[0]), gains.std(ddof=1)
+    lucky = replace(found, luck=(0.0, 1.5))
+    expected = stats.norm.interval(0.9, loc=centre - 1.5 * error, scale=error)
+    assert lucky.interval(0, 1, sign=sign, level=0.9) == pytest.approx(expected)
+    assert lucky.confidence(0, 1, sign=sign) == pytest.approx(stats.norm.cdf(centre / error - 1.5))
+
+
+def test_of_two_as_lucky_candidates_neither_is_ahead_for_it():
+    found = bootstrapped(means, 80, 200, draw(), candidates=2, once=ask)
+    even, none = replace(found, luck=(2.0, 2.0)), replace(found, luck=(0.0, 0.0))
+    assert even.interval(0, 1, sign=1.0, level=0.9) == none.interval(0, 1, sign=1.0, level=0.9)

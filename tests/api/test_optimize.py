@@ -269,3 +269,29 @@ def test_without_starts_no_loss_is_followed(inputs):
 def test_a_net_without_normalisation_gets_a_dynamic_bias():
     result = optimised(mlp(nn.Identity), queries=3)
     assert "DynamicBias" in repr(result.model.spec)
+
+
+def test_where_labels_are_hidden_all_rows_are_searched_and_decide_less_the_luck_of_the_search():
+    counted = Counted()
+    metric = mo.Metric(counted, on="labels", goal="max")
+    result = optimised(metric=metric, queries=30, learn_from_val=False)
+    assert set(counted.rows) == {600}  # nothing is held out
+    held = result.comparison
+    assert held.rows == "searched" and held.examples == 600
+    if torch.equal(result.proposal, result.outcome.phi):
+        # The middle of the interval is what is left of the gain.
+        assert held.after - held.before > sum(held.interval) / 2
+    assert "searched examples" in str(result)
+
+
+def test_where_labels_are_hidden_and_nothing_can_be_learnt_the_original_is_returned():
+    result = optimised(metric="accuracy", targets=NOISE, queries=60, learn_from_val=False, seed=1)
+    assert not result.accepted and not bool(result.model.phi.any())
+
+
+def test_with_a_holdout_hidden_labels_are_judged_on_it_as_it_is():
+    result = mo.optimize(
+        mlp(), loss=cross_entropy, metric="f1", train=(X[:300], Y[:300]), val=(X[300:700], Y[300:700]),
+        holdout=(X[700:], Y[700:]), queries=12, recipe=FAST, learn_from_val=False,
+    )  # fmt: skip
+    assert result.comparison.rows == "held-out" and result.comparison.examples == 200

@@ -16,8 +16,9 @@ class Comparison:
         confidence: Probability that the new model is better: the share of the resamples in which it strictly is.
         resamples: Resamples, or parts of the rows, that gave a number.
         examples: Rows compared on.
-        rows: What kind of rows these are: "held-out" from everything, or "out-of-fold", each predicted by networks that
-            have not seen it.
+        rows: What kind of rows these are: "held-out" from everything; "out-of-fold", each predicted by networks that
+            have not seen it; or "searched", which the metric was asked about in the search. The interval of the last
+            is that of the gain without what the luck of the search explains of it; `after` is as these rows show it.
         refit: Value, on rows that it has learnt from, of the network that would be returned where `after` is that of
             the networks of the folds; None where they are the same.
         judged: How many models were judged against the original; they share the error that is allowed.

@@ -51,6 +51,8 @@ class Evidence:
         calls: Calls of the metric it took.
         widening: By how much errors are larger than these rows show, as of rows that choices were made on. Intervals
             are then those of a normal distribution around the gain on all rows.
+        luck: Standard errors by which each candidate looks better on these rows than it is, because it was chosen on
+            them; none if empty. Intervals are then of a normal distribution too, around the gain without that luck.
 
     Example:
         >>> flat = Evidence(torch.tensor([0.5, 0.6]), torch.tensor([[0.5] * 40, [0.6] * 40]), folds=False, calls=82)
@@ -63,6 +65,12 @@ class Evidence:
     folds: bool
     calls: int
     widening: float = 1.0
+    luck: tuple[float, ...] = ()
+
+    @property
+    def _normal(self) -> bool:
+        """Whether intervals are made of a centre and its error, instead of the resamples themselves."""
+        return self.folds or self.widening != 1 or bool(self.luck)
 
     def gains(self, one: int, other: int, *, sign: float) -> Tensor:
         """By how much `other` is better than `one` on each choice of rows that answered for both."""
@@ -73,7 +81,7 @@ class Evidence:
     def interval(self, one: int, other: int, *, sign: float, level: float) -> tuple[float, float]:
         """Two-sided interval of the gain; NaN where there is too little to tell."""
         gains = self.gains(one, other, sign=sign)
-        if self.folds or self.widening != 1:
+        if self._normal:
             centre, error, freedom = self._spread(one, other, sign)
             if freedom < 1:
                 return math.nan, math.nan
@@ -87,7 +95,7 @@ class Evidence:
     def confidence(self, one: int, other: int, *, sign: float) -> float:
         """Probability that `other` is better than `one`."""
         gains = self.gains(one, other, sign=sign)
-        if not self.folds and self.widening == 1:
+        if not self._normal:
             return float((gains > 0).sum()) / max(gains.numel(), 1)
         centre, error, freedom = self._spread(one, other, sign)
         if freedom < 1 or error == 0:
@@ -110,14 +118,20 @@ class Evidence:
 
     def _spread(self, one: int, other: int, sign: float) -> tuple[float, float, float]:
         """Centre, standard error and degrees of freedom of the gain."""
+        centre, error, freedom = self._seen(one, other, sign)
+        if self.luck:
+            centre -= (self.luck[other] - self.luck[one]) * error
+        return centre, self.widening * error, freedom
+
+    def _seen(self, one: int, other: int, sign: float) -> tuple[float, float, float]:
+        """The same as the rows show it."""
         if self.folds:
-            centre, error, freedom = self._pseudo(one, other, sign)
-            return centre, self.widening * error, freedom
+            return self._pseudo(one, other, sign)
         gains = self.gains(one, other, sign=sign)
         centre = sign * float(self.whole[other] - self.whole[one])
         if len(gains) < 2 or math.isnan(centre):
             return math.nan, math.nan, 0
-        return centre, self.widening * float(gains.std()), math.inf
+        return centre, float(gains.std()), math.inf
 
     def _pseudo(self, one: int, other: int, sign: float) -> tuple[float, float, int]:
         """Centre, standard error and degrees of freedom of the gain, from the jackknife's pseudo-values."""

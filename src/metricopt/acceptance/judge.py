@@ -96,14 +96,23 @@ class Judge:
         self._predicted[phi.numpy().tobytes(), whole] = predicted
 
     def keep_best(
-        self, metric: Metric, rungs: Tensor, *, among: int = 1, level: float = 0.9, resamples: int | None = None
+        self,
+        metric: Metric,
+        rungs: Tensor,
+        *,
+        among: int = 1,
+        level: float = 0.9,
+        resamples: int | None = None,
+        luck: Sequence[float] = (),
     ) -> tuple[Tensor, Comparison]:
         """Which of the rungs (k, dim), plainest first, is kept (`climb`), and the original, phi = 0, against it.
 
-        The last one, which is not accepted, if none is.
+        The last one, which is not accepted, if none is. Where they were chosen on these rows, `luck` says by how many
+        standard errors each looks better than it is.
         """
         phis = torch.cat([torch.zeros_like(rungs[:1]), rungs])
-        kept, comparison = self._climbed(metric, phis, among=among, level=level, resamples=resamples)
+        lucky = (0.0, *luck) if luck else ()
+        kept, comparison = self._climbed(metric, phis, among=among, level=level, resamples=resamples, luck=lucky)
         if math.isnan(comparison.before):
             raise MetricError(
                 f"metric {metric.name!r} gave no number for the original model on the {len(self.data)} held-out rows, "
@@ -112,7 +121,14 @@ class Judge:
         return phis[kept], comparison
 
     def _climbed(
-        self, metric: Metric, phis: Tensor, *, among: int, level: float = 0.9, resamples: int | None
+        self,
+        metric: Metric,
+        phis: Tensor,
+        *,
+        among: int,
+        level: float = 0.9,
+        resamples: int | None,
+        luck: tuple[float, ...] = (),
     ) -> tuple[int, Comparison]:
         candidates = self.predicted(metric, phis)
         found = gathered(
@@ -125,8 +141,10 @@ class Judge:
             recalled=self._recalled("decision", metric, phis),
             ask=self._asks(metric, phis, candidates),
         )
-        found = replace(found, widening=self._widening)
+        found = replace(found, widening=self._widening, luck=luck)
         kept, comparison = climb(metric, found, examples=len(self.data), level=level, among=among)
+        if luck:
+            return kept, replace(comparison, rows="searched")
         if self._widening == 1:
             return kept, comparison
         return kept, replace(comparison, rows="out-of-fold", refit=self._refit(metric, phis[kept]))

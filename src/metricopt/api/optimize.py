@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from metricopt import __version__
 from metricopt.acceptance.comparison import Kept
 from metricopt.acceptance.judge import Judge
+from metricopt.acceptance.luck import luck
 from metricopt.acceptance.panel import panel_of
 from metricopt.adapters import AdaptedModel, Adapter, DynamicBias, EmbeddingAffine, FiLM, OutputAffine, adapt
 from metricopt.adapters.detector import detect, is_detector
@@ -119,8 +120,10 @@ def optimize(
             tensor, a tuple (`net(*x)`), a mapping (`net(**x)`) or a list with one item an example; a Dataset is read
             batch by batch, never whole. They may be on another device than the model; they go there batch by batch, or
             at once where they, or activations in their place, fit 1 GiB.
-        val: Data the metric is queried on. Where an adapter is searched, 40% of it is set aside to accept the result
-            unless `holdout` is given. Inputs alone do if the metric knows the truth (`hidden`).
+        val: Data the metric is queried on. Where an adapter is searched and labels may be learnt from, or constraints
+            are to be kept, 40% of it is set aside to accept the result unless `holdout` is given; otherwise all of it
+            is searched, and the result is accepted if its gain is more than the luck of such a search. Inputs alone do
+            if the metric knows the truth (`hidden`).
         datamodule: What gives both as loaders, a LightningDataModule, in place of `train` and `val`.
         loss: `loss(output, targets)` giving a scalar, the one it was trained with or another; `output` is whatever the
             network gives. One whose second argument is called `batch` gets the whole batch. Without a loss, the
@@ -192,6 +195,9 @@ def optimize(
         net=net,
     )
     train, val = both_of(train, val, datamodule)
+    # Nothing but the answers has chosen then, and how much luck that makes is known.
+    visible = learn_from_val and not metric.hidden
+    searched = way == "adapter" and preset == "default" and holdout is None and not visible and not keep
     sets = three_sets(
         train,
         val,
@@ -200,7 +206,7 @@ def optimize(
         hidden=metric.hidden,
         dtype=placement(net)[1],
         collate=collate,
-        whole=way != "adapter",
+        whole=way != "adapter" or searched,
         by_class=metric.resampling.by_class,
     )
     if is_detector(net) and call is default_call:
@@ -214,13 +220,13 @@ def optimize(
         "train": sets["train"],
         "batch_size": batch_size,
         "sampling": sampling,
-        "labels_visible": learn_from_val and not metric.hidden,
+        "labels_visible": visible,
     }
     learner = (
         None if way == "adapter" else learner_of(net, way, settings, sets["val"], how, about, insist=tune is not None)
     )
     if learner is None:
-        if "holdout" not in sets:
+        if "holdout" not in sets and not searched:
             sets["val"], sets["holdout"] = cut(sets["val"], seed)
         model = adapted(net, adapter, embeds=metric.on == "embeddings", **how)
         task = SupervisedTask(model, search=sets["val"], **about)
@@ -261,10 +267,13 @@ def optimize(
                 outcome, correlation = propose(
                     oracle, queries=queries, preset=preset, recipe=recipe, seed=seed, watching=watching
                 )
-                judge = Judge(task.model, sets["holdout"], ledger=ledger, seed=seed, most_rows=task.most_rows)
+                rows = sets["val"] if searched else sets["holdout"]
+                judge = Judge(task.model, rows, ledger=ledger, seed=seed, most_rows=task.most_rows)
             judge.panel = panel_of(oracle)
             level = 2 * confidence - 1
-            result = _judged(oracle, judge, outcome, correlation, level=level, began=began, plan=watching.plan)
+            result = _judged(
+                oracle, judge, outcome, correlation, level=level, searched=searched, began=began, plan=watching.plan
+            )
             if folder is not None:
                 result.save(folder)
                 forget(folder)
@@ -327,9 +336,17 @@ def _start(oracle: Oracle, settings: Event, sets: dict[str, Data]) -> Event:
 
 
 def _judged(
-    oracle: Oracle, judge: Judge, outcome: Outcome, correlation: float, *, level: float, began: float, plan: Plan
+    oracle: Oracle,
+    judge: Judge,
+    outcome: Outcome,
+    correlation: float,
+    *,
+    level: float,
+    searched: bool,
+    began: float,
+    plan: Plan,
 ) -> Result:
-    """What was found, on data that it has not seen, and the model that follows from it."""
+    """What was found, on data that it has not seen or less the luck of having seen them, and the model that follows."""
     task = _supervised(oracle)
     model = task.model
     ledger = oracle.ledger
@@ -338,7 +355,8 @@ def _judged(
     checks = [_checked(judge, oracle.keep, rung) for rung in rungs]
     # If none keeps every constraint, the last one is turned down for that.
     keeping = [n for n, kept in enumerate(checks) if all(each.holds for each in kept)] or [len(rungs) - 1]
-    proposal, comparison = judge.keep_best(task.metric, rungs[keeping], among=len(rungs), level=level)
+    lucky = _luck_of(oracle, rungs) if searched else ()
+    proposal, comparison = judge.keep_best(task.metric, rungs[keeping], among=len(rungs), level=level, luck=lucky)
     kept = next(checks[n] for n in keeping if torch.equal(rungs[n], proposal))
     pair = torch.stack([torch.zeros_like(proposal), proposal])
     stopped = ledger.stopped
@@ -366,6 +384,13 @@ def _judged(
     ledger.note("landscape", line)
     ledger.note("result", {**result.to_dict(), "proposal": proposal, "phi": model.phi})
     return result
+
+
+def _luck_of(oracle: Oracle, rungs: Tensor) -> list[float]:
+    """Of a start or shift, whose directions are few, and of what was found in all of phi."""
+    shifts = max(1, len(oracle.probe.shift_coordinates))
+    freedoms = [shifts, oracle.dim] if len(rungs) == 2 else [oracle.dim]
+    return [luck(freedom, oracle.ledger.used) for freedom in freedoms]
 
 
 def _checked(judge: Judge, keep: Sequence[Constraint], phi: Tensor) -> tuple[Kept, ...]:

@@ -57,13 +57,18 @@ def verdict_of(run: Run) -> tuple[str, str]:
     return kind, f"{said} The search ended early: {early}." if early else said
 
 
+_ABOUT_ROWS = {
+    "out-of-fold": ", each predicted by networks that had not seen it,",
+    "searched": " that the search has queried, less what its luck explains,",
+}
+
+
 def _judged(found: Mapping[str, Any]) -> tuple[str, str]:
     low, high = _interval(found)
     level = percent(found.get("level"))
     examples = found.get("examples")
     rows = plural(examples, "example") if isinstance(examples, int) else "examples"
-    apart = found.get("rows") == "out-of-fold"
-    rows += ", each predicted by networks that had not seen it," if apart else " that the search never queried"
+    rows += _ABOUT_ROWS.get(str(found.get("rows")), " that the search never queried")
     if found.get("accepted"):
         return "yes", (
             f"The new model is kept: on {rows} it is better, and the whole {level} "
@@ -71,6 +76,8 @@ def _judged(found: Mapping[str, Any]) -> tuple[str, str]:
         )
     if low is not None and low > 0:
         why = "it is better, but a constraint does not surely hold"
+    elif found.get("rows") == "searched":
+        why = f"the {level} interval of the gain ({signed(low)} to {signed(high)}) is not above zero"
     elif high is not None and high < 0:
         why = f"it is worse ({level} interval of the gain {signed(low)} to {signed(high)})"
     else:

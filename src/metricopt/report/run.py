@@ -191,8 +191,8 @@ class Run:
 
     @property
     def judged_on(self) -> str:
-        """Which kind of rows decided: held out from everything, or out of fold."""
-        return "out-of-fold" if self.accepted.get("rows") == "out-of-fold" else "held-out"
+        """Which kind of rows decided: held out from everything, out of fold, or those that were searched."""
+        return str(self.accepted.get("rows", "held-out"))
 
     @property
     def set_aside(self) -> Flags:

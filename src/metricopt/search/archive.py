@@ -9,6 +9,7 @@ from metricopt.core.errors import ObservationError
 from metricopt.core.records import Outcome
 from metricopt.task.oracle import Oracle
 
+_SETTLED = 1.0  # standard errors by which the lowest threshold has to be ahead of the curve's
 _SAME = 1e-5  # distance between two phi below which they are one and the same
 
 
@@ -133,7 +134,7 @@ class Archive:
         broken = self.oracle.ledger.queries[self._last_plain - len(self.costs)].violation > 0
         if broken or math.isnan(cost) or cost >= float(self.costs[0]):
             return
-        if self._ahead(self.plain, self.plain_cost, point, cost, self.caution):
+        if self._ahead(self.plain, self.plain_cost, point, cost, _SETTLED):
             return
         if torch.equal(self._returned, self.plain):
             self._return(point, cost)

@@ -22,6 +22,7 @@ _LEAST = 6  # answers a value function is fitted to
 _MEASURE, _MEASURE_SHARE = 40, 0.1
 _REFIT = 25  # queries after which hyper-parameters are chosen anew
 _SAME = 0.05  # of the candidates' usual squared distance to the nearest point answered: below it they are alike
+_HOPES = torch.tensor([0.0, 0.5, 1.0, 2.0])  # standard deviations by which a candidate may turn out better
 _GROWTH, _LARGEST = 1.6, 2.0  # of the trust region's radius
 
 
@@ -131,17 +132,12 @@ class ValueArm:
         return view_gp(self._seen(chosen), memory.costs[chosen], like=like, squares=squares)
 
     def _choose(self, best: Tensor, outlook: Outlook, value: ViewGP) -> Tensor:
-        """As many whitened steps as are queried next: each the best of all candidates for one sample of the value."""
-        recipe, steps = self._recipe, self._candidates(best)
+        """As many whitened steps as are queried next, of the most promising ones, whose predictions were looked at."""
+        recipe = self._recipe
         # From the mean itself to a fair draw: what is known is used, and what is not known is explored.
         heat = torch.linspace(0, 1, recipe.batch, dtype=torch.float64) if recipe.batch > 1 else torch.ones(1)
-        if recipe.descent:
-            here = outlook.features(self.view, torch.zeros(1, len(best)))[0]
-            slopes = value.slopes(here, heat, self._generator)
-            bound = 1.5 * self._radius
-            ways = outlook.descend(self.view, slopes, self._geometry, bound=bound, iterations=recipe.descent)
-            steps = torch.cat([*ways, steps])
-        seen = outlook.features(self.view, self._geometry.plain(steps))
+        steps = self._promising(best, outlook, value, heat)
+        seen = self._looked_at(best, outlook, steps)
         apart = value.apart(seen)
         fresh = _fresh(apart)
         steps, seen, apart = steps[fresh], seen[fresh], apart[fresh]
@@ -150,6 +146,25 @@ class ValueArm:
             lowest, noise = float(value(value.features).min()), float(value.hyperparameters.noise_variance)
             return steps[by_improvement(mean, covariance, lowest=lowest, noise=noise, count=recipe.batch)]
         return steps[by_samples(value.samples(seen, heat, self._generator, apart=apart))]
+
+    def _promising(self, best: Tensor, outlook: Outlook, value: ViewGP, heat: Tensor) -> Tensor:
+        """Whitened steps that are lowest to first order, less none, some or all of the doubt about them."""
+        recipe, steps = self._recipe, self._candidates(best)
+        if recipe.descent:
+            here = outlook.features(self.view, torch.zeros(1, len(best)))[0]
+            slopes = value.slopes(here, heat, self._generator)
+            bound = 1.5 * self._radius
+            ways = outlook.descend(self.view, slopes, self._geometry, bound=bound, iterations=recipe.descent)
+            steps = torch.cat([*ways, steps])
+        mean, std = value.forecast(outlook.features(self.view, self._geometry.plain(steps)))
+        hopes = mean - _HOPES[:, None].to(std) * std  # (hopes, n)
+        return steps[hopes.argsort(1)[:, : max(recipe.batch, recipe.looks // len(_HOPES))].unique()]
+
+    def _looked_at(self, best: Tensor, outlook: Outlook, steps: Tensor) -> Tensor:
+        """What the metric would see after whitened steps: wide ones lead to where the first order says little."""
+        if not self._recipe.views:
+            return outlook.features(self.view, self._geometry.plain(steps))
+        return self.view.features(self._probe.shown(best + self._geometry.plain(steps), rows=self._recipe.rows))
 
     def _note(self, value: ViewGP, outlook: Outlook, chosen: Tensor, costs: Tensor) -> None:
         asked = outlook.features(self.view, self._geometry.plain(chosen[: len(costs)]))
@@ -183,8 +198,14 @@ class ValueArm:
         for vectors, share in self._subspaces(best, geometry):
             if len(vectors):
                 families.append(steps_in_span(vectors, count // share, generator))
-        steps = within(self._radius, torch.cat(families), generator)
+        steps = torch.cat([within(self._radius, torch.cat(families), generator), self._plain_steps(count // 2)])
         return steps[torch.randperm(len(steps), generator=generator)]
+
+    def _plain_steps(self, count: int) -> Tensor:
+        """Steps in phi itself, whitened: directions that change predictions much, which whitening makes rare."""
+        size = self._recipe.spread * self._radius / self._recipe.radius
+        sizes = size * torch.rand(count, 1, generator=self._generator)
+        return self._geometry.whitened(sizes * torch.randn(count, self._probe.dim, generator=self._generator))
 
     def _subspaces(self, best: Tensor, geometry: Geometry) -> list[tuple[Tensor, int]]:
         none = torch.zeros(0, self._probe.dim)

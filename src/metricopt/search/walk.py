@@ -10,7 +10,8 @@ from metricopt.core.errors import BudgetError, MetricError
 from metricopt.core.records import Outcome
 from metricopt.core.seeding import stream
 from metricopt.search.archive import Archive
-from metricopt.search.arms import Arm, ShiftArm
+from metricopt.search.arms import Arm
+from metricopt.search.evolution_arm import EvolutionArm
 from metricopt.search.recipe import Recipe
 from metricopt.search.starts import input_start
 from metricopt.search.threshold_arm import ThresholdArm
@@ -18,7 +19,7 @@ from metricopt.search.value_arm import ValueArm
 from metricopt.task.oracle import Oracle
 
 _PATIENCE = 100  # pulls without a query after which an arm has nothing more to ask
-# One look at each output, or a line search along a single one, but at most this share of all queries.
+# For a line search along a single output's shift, but at most this share of all queries.
 _FIRST_QUERIES, _FIRST_LOOK = 16, 0.3
 
 
@@ -78,26 +79,34 @@ def walk_in(archive: Archive, *, seed: int, starts: Tensor | Callable[[], Tensor
     value = ValueArm(oracle, recipe, landmarks=landmarks, generator=stream(seed, "value arm"))
     arms: list[Arm] = [value]
     shifts = oracle.probe.shift_coordinates
-    if recipe.shifts and len(shifts):
-        shift = (ThresholdArm if len(shifts) == 1 else ShiftArm)(shifts, rows=recipe.rows)
-        _first_look(archive, shift, value, outputs=len(shifts))
-        arms.insert(0, shift)
+    threshold = ThresholdArm(shifts, rows=recipe.rows) if recipe.shifts and len(shifts) == 1 else None
+    if threshold is not None:
+        _first_look(archive, threshold, value)
+        arms.insert(0, threshold)
+    # A value function is what few answers are best spent on.
+    _spend(archive, arms, least=recipe.least, until=recipe.evolution)
+    arms.append(EvolutionArm(oracle.dim, spread=recipe.spread, generator=stream(seed, "evolution arm")))
     _spend(archive, arms, least=recipe.least)
     archive.wait()
-    if archive.oracle.crew is not None and not arms[0].spent and len(arms) > 1:
-        arms[0].pull(archive)  # it may have waited for its last answer to settle on a point; nothing is asked any more
+    if archive.oracle.crew is not None and threshold is not None and not threshold.spent:
+        threshold.pull(
+            archive
+        )  # it may have waited for its last answer to settle on a point; nothing is asked any more
     return Walk(archive.outcome(), value.held_out_correlation(archive))
 
 
-def _first_look(archive: Archive, shift: Arm, value: Arm, *, outputs: int) -> None:
-    """What shifts alone can do is known early; while workers are at them, the other arm is pulled."""
-    most, asked = min(max(_FIRST_QUERIES, 2 * outputs), round(_FIRST_LOOK * archive.queries)), 0
-    while not shift.spent and asked + 1 < most:
-        if shift.blocked(archive):
+def _first_look(archive: Archive, threshold: Arm, value: Arm) -> None:
+    """A threshold: where it is all that is needed, nothing else must look better by luck, nor take the queries.
+
+    While workers are at it, the other arm is pulled.
+    """
+    most, asked = min(_FIRST_QUERIES, round(_FIRST_LOOK * archive.queries)), 0
+    while not threshold.spent and asked + 1 < most:
+        if threshold.blocked(archive):
             _meanwhile(archive, value)
             continue
         made = archive.made
-        shift.pull(archive)
+        threshold.pull(archive)
         asked += archive.made - made
         if archive.left < 1:
             return
@@ -125,12 +134,15 @@ def _check_answers(archive: Archive) -> None:
         )
 
 
-def _spend(archive: Archive, arms: list[Arm], *, least: float) -> None:
-    """Give each arm queries in proportion to its recent gain a query, but never less than a share of the best's."""
+def _spend(archive: Archive, arms: list[Arm], *, least: float, until: int | None = None) -> None:
+    """Give each arm queries in proportion to its recent gain a query, but never less than a share of the best's.
+
+    Up to so many answers, or as long as there are queries.
+    """
     rates = [0.0] * len(arms)
     spent = [0] * len(arms)
     idle = [0] * len(arms)  # pulls in a row that found nothing new to ask
-    while archive.left > 0:
+    while archive.left > 0 and (until is None or archive.made < until):
         floor = least * max(rates) or 1.0
         open_arms = [arm for arm in range(len(arms)) if not arms[arm].spent and idle[arm] < _PATIENCE]
         if not open_arms:

@@ -9,10 +9,10 @@ covtype_shift_mcr (start .401): .381 / .373, .378 / .355, .374 / .347, .372 / .3
 import math
 
 import torch
-from torch import Tensor
 
 from metricopt.core.records import Outcome
 from metricopt.core.seeding import stream
+from metricopt.search.evolution_arm import utilities
 from metricopt.task.oracle import Oracle
 from metricopt_lab.rivals.incumbent import Incumbent
 from metricopt_lab.rivals.named import baseline
@@ -43,14 +43,3 @@ def snes(oracle: Oracle, *, queries: int, seed: int) -> Outcome:
             mean = mean + sigma * (weights @ ranked)  # rate of the mean: 1
             sigma = sigma * (rate / 2 * (weights @ (ranked.square() - 1))).exp()
     return best.outcome()
-
-
-def utilities(population: int) -> Tensor:
-    """Weight of each rank, best first, summing to 0: max(0, ln(n/2 + 1) - ln k), normalised, minus 1/n.
-
-    Example:
-        >>> [f"{weight:.2f}" for weight in utilities(4)]
-        ['0.48', '0.02', '-0.25', '-0.25']
-    """
-    raw = (math.log(population / 2 + 1) - torch.arange(1, population + 1).log()).clamp(min=0)
-    return raw / raw.sum() - 1 / population
