@@ -19,6 +19,8 @@ TRIAL_EPOCHS = 2
 LEAST_EPOCHS = 3  # of the first kind; of further kinds twice as many or none
 LEAST_STEPS = 4  # an epoch, however long they take
 A_STEP = 2.0  # seconds, so that nobody waits for a sign of life
+FEW_STEPS = 200  # of fewer in all epochs, twice as many are made
+BARRIER = 0.03  # of the loss: that much higher at the mean of some networks than at them, it is none to return
 LAST_RATES = (8e-3, 1e-3)  # of the last layer, each tried in full: its steps take next to nothing
 
 
@@ -105,6 +107,8 @@ def plan_of(learner: Learner, *, seed: int, tick: Tick = lambda _: None) -> Plan
     rates = _two_rates(learner, draws, fold_of, seed=seed, tick=count, seconds=settings.seconds / 4)
     if not rates:
         return plan
+    if draws.steps * settings.epochs < FEW_STEPS:
+        settings = replace(settings, epochs=2 * settings.epochs)
     return _affordable(settings, replace(plan, rate=rates[0], other=rates[-1]), since(began) / epochs)
 
 
@@ -145,7 +149,7 @@ def _tried(learner: Learner, draws: Draws, fold_of: Tensor, *, epochs: int, lr: 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derived_seed(seed, "finetuning", "dropout", "trial"))
         net = trained(learner, draws, epochs=epochs, lr=lr, tick=tick)
-    return learner.left_out_loss(net, (fold_of == 0).nonzero()[:, 0], by_class=draws.kind.balanced)
+    return learner.mean_loss(net, (fold_of == 0).nonzero()[:, 0], by_class=draws.kind.balanced)
 
 
 def _affordable(settings: CrossFit, plan: Plan, an_epoch: float) -> Plan:
@@ -175,13 +179,13 @@ def fit(learner: Learner, plan: Plan, *, seed: int, tick: Tick) -> Fitted:
             rates = _two_rates(own, every[0], fold_of, seed=seed, tick=tick)[:1] or rates
         rate, state = _at_best_rate(own, every, fold_of, rates, tick=tick, **how)
         rates = [rate]  # of the first kind: to try both for all of them would take nearly twice as long
-        states.append(_averaged(state))
+        states.append(_settled(own, state, by_class=kind.balanced, tick=tick))
     head = head_of(learner, seed=seed, tick=tick) if plan.kinds else None
     for kind in settings.of_last_layer if head is not None else ():
         own = replace(head.learner, ranks=kind.ranks)
         every = _draws(own, kind, fold_of, seed=seed)
         _, state = _at_best_rate(own, every, fold_of, LAST_RATES, tick=lambda _: tick(0), **how)
-        states.append(head.whole(_averaged(state)))
+        states.append(head.whole(_settled(own, state, by_class=kind.balanced, tick=tick)))
     return Fitted(fold_of, states)
 
 
@@ -196,21 +200,24 @@ def _at_best_rate(
     tick: Tick,
 ) -> tuple[float, State]:
     """The networks of one kind at the rate whose networks have the lowest loss of the rows each has not seen."""
-    rates = list(dict.fromkeys(rates))
-    found = [finetuned(learner, every, epochs=epochs, lr=lr, seed=seed, tick=tick) for lr in rates]
+    rates, size = list(dict.fromkeys(rates)), len(every)
+    each = [lr for lr in rates for _ in every]
+    states = finetuned(learner, [*every] * len(rates), epochs=epochs, rates=each, seed=seed, tick=tick)
+    found = [{name: part.split(size)[at] for name, part in states.items()} for at in range(len(rates))]
     if len(rates) == 1:
         return rates[0], found[0]
-    losses = [_left_out_loss(learner, state, fold_of, by_class=every[0].kind.balanced) for state in found]
+    by_class = every[0].kind.balanced
+    losses = [_left_out_loss(learner, state, fold_of, by_class=by_class, tick=tick) for state in found]
     best = min(range(len(rates)), key=lambda at: (math.isnan(losses[at]), losses[at]))
     return rates[best], found[best]
 
 
-def _left_out_loss(learner: Learner, state: State, fold_of: Tensor, *, by_class: bool) -> float:
+def _left_out_loss(learner: Learner, state: State, fold_of: Tensor, *, by_class: bool, tick: Tick) -> float:
     """Mean over folds of the loss on a fold's rows of the network that has not seen them."""
     net, losses = learner.copy(), []
     for fold in range(learner.settings.folds):
         net.load_state_dict({name: tensor[fold] for name, tensor in state.items()}, strict=False)
-        losses.append(learner.left_out_loss(net, (fold_of == fold).nonzero()[:, 0], by_class=by_class))
+        losses.append(learner.mean_loss(net, (fold_of == fold).nonzero()[:, 0], by_class=by_class, tick=tick))
     return sum(losses) / len(losses)
 
 
@@ -235,13 +242,21 @@ def _draws(learner: Learner, kind: Kind, fold_of: Tensor, *, seed: int) -> list[
     ]
 
 
-def _averaged(state: State) -> State:
-    """The same, the last network halfway between the one of all rows and the mean of the fold networks.
+def _settled(learner: Learner, state: State, *, by_class: bool, tick: Tick) -> State:
+    """The same, the last network the mean of all of them, unless the loss is higher there than at the networks.
 
-    All of them started from the same weights, so that their mean is as good a network with less noise in it.
+    All of them started from the same weights; those that stayed near them have a mean with less noise in it. Those
+    that went far have a barrier between them, and then the network of all rows is the better one.
     """
+    net, rows = learner.copy(), torch.arange(len(learner.val))
 
-    def settled(tensor: Tensor) -> Tensor:
-        return torch.cat([tensor[:-1], ((tensor[:-1].mean(0) + tensor[-1]) / 2)[None]])
+    def loss(weights: State) -> float:
+        net.load_state_dict(weights, strict=False)
+        return learner.mean_loss(net, rows, by_class=by_class, tick=tick)
 
-    return {name: settled(tensor) if tensor.is_floating_point() else tensor for name, tensor in state.items()}
+    members = [{name: tensor[at] for name, tensor in state.items()} for at in range(learner.settings.folds + 1)]
+    mean = {name: tensor.mean(0) if tensor.is_floating_point() else tensor[-1] for name, tensor in state.items()}
+    apart = sum(map(loss, members)) / len(members)
+    if not loss(mean) <= apart + BARRIER * abs(apart):
+        return state
+    return {name: torch.cat([tensor[:-1], mean[name][None]]) for name, tensor in state.items()}
