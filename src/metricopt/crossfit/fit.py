@@ -19,7 +19,7 @@ TRIAL_EPOCHS = 2
 LEAST_EPOCHS = 3  # of the first kind; of further kinds twice as many or none
 LEAST_STEPS = 4  # an epoch, however long they take
 A_STEP = 2.0  # seconds, so that nobody waits for a sign of life
-FEW_STEPS = 200  # of fewer in all epochs, twice as many are made
+FAR = 0.7  # of the original's loss of rows left out: where a moment brings it below, twice as many epochs are made
 BARRIER = 0.03  # of the loss: that much higher at the mean of some networks than at them, it is none to return
 LAST_RATES = (8e-3, 1e-3)  # of the last layer, each tried in full: its steps take next to nothing
 
@@ -104,12 +104,14 @@ def plan_of(learner: Learner, *, seed: int, tick: Tick = lambda _: None) -> Plan
         epochs += networks
         tick(networks)
 
-    rates = _two_rates(learner, draws, fold_of, seed=seed, tick=count, seconds=settings.seconds / 4)
+    losses = _trials(learner, draws, fold_of, seed=seed, tick=count, seconds=settings.seconds / 4)
+    taken, rates = since(began), _two_best(losses)
     if not rates:
         return plan
-    if draws.steps * settings.epochs < FEW_STEPS:
+    before = learner.mean_loss(learner.copy(), (fold_of == 0).nonzero()[:, 0], tick=tick)
+    if losses[rates[0]] < FAR * before:
         settings = replace(settings, epochs=2 * settings.epochs)
-    return _affordable(settings, replace(plan, rate=rates[0], other=rates[-1]), since(began) / epochs)
+    return _affordable(settings, replace(plan, rate=rates[0], other=rates[-1]), taken / epochs)
 
 
 def _pace(learner: Learner) -> Plan:
@@ -132,15 +134,20 @@ def _pace(learner: Learner) -> Plan:
     return replace(nothing, batch=min(batch, settings.batch), share=min(1.0, max(share, least)))
 
 
-def _two_rates(
+def _trials(
     learner: Learner, draws: Draws, fold_of: Tensor, *, seed: int, tick: Tick, seconds: float = math.inf
-) -> list[float]:
-    """The two best rates after a moment, the best first; one if there is but one, none if no loss is a number."""
+) -> dict[float, float]:
+    """Loss of rows left out after a moment, of each rate."""
     losses, began = {}, now()
     for lr in learner.settings.rates:
         losses[lr] = _tried(learner, draws, fold_of, epochs=TRIAL_EPOCHS, lr=lr, seed=seed, tick=tick)
         if since(began) > seconds and any(map(math.isfinite, losses.values())):
             break  # one network of it is slow enough: what is known has to do
+    return losses
+
+
+def _two_best(losses: dict[float, float]) -> list[float]:
+    """The two best rates, the best first; one if there is but one, none if no loss is a number."""
     return sorted((lr for lr, loss in losses.items() if math.isfinite(loss)), key=lambda lr: losses[lr])[:2]
 
 
@@ -176,7 +183,7 @@ def fit(learner: Learner, plan: Plan, *, seed: int, tick: Tick) -> Fitted:
         own = replace(learner, ranks=kind.ranks)
         every = _draws(own, kind, fold_of, seed=seed)
         if kind.ranks:  # another loss has other rates
-            rates = _two_rates(own, every[0], fold_of, seed=seed, tick=tick)[:1] or rates
+            rates = _two_best(_trials(own, every[0], fold_of, seed=seed, tick=tick))[:1] or rates
         rate, state = _at_best_rate(own, every, fold_of, rates, tick=tick, **how)
         rates = [rate]  # of the first kind: to try both for all of them would take nearly twice as long
         states.append(_settled(own, state, by_class=kind.balanced, tick=tick))

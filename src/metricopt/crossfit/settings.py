@@ -47,7 +47,7 @@ class CrossFit:
 
     Attributes:
         folds: Parts of the validation rows.
-        epochs: Passes over a network's validation rows, twice as many if they are few; there is no early stopping.
+        epochs: Passes over a network's validation rows, twice as many where there is much to learn; no early stopping.
         batch: Rows a step.
         rates: First rates of Adam that are tried for a moment; the better two by the loss of rows left out are tried in
             full for the first kind.
