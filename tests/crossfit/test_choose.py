@@ -9,7 +9,7 @@ from torch import nn
 
 from metricopt.crossfit.asking import Asking
 from metricopt.crossfit.biases import BiasSearch
-from metricopt.crossfit.choose import choose
+from metricopt.crossfit.choose import Mixtures, choose
 from metricopt.crossfit.fit import Plan, fit
 from metricopt.crossfit.honest import HonestBias
 from metricopt.crossfit.soft_metrics import soft_biases
@@ -18,10 +18,13 @@ from metricopt.run.ledger import QueryLedger
 from metricopt.task.oracle import Oracle
 from metricopt.task.out_of_fold import set_weights
 
+KINDS = len(SMALL.kinds)
+
 
 def prepared(metric="accuracy"):
     own = learner(metric)
     fitted = fit(own, Plan(3e-2, 3e-2, 12, 3, 0.0), seed=0, tick=lambda _: None)
+    assert len(fitted.states) == KINDS
     states = [[{n: t[fold] for n, t in state.items()} for state in fitted.states] for fold in (0, 1, 2, -1)]
     own.task.take_folds(fitted.fold_of, states[:-1])
     set_weights(own.model, states[-1])
@@ -51,7 +54,7 @@ def test_it_never_asks_more_than_it_may_and_finds_the_turned_classes(queries):
     own, _ = prepared()
     oracle = Oracle(own, QueryLedger(budget=queries))
     original = float(own.costs(torch.zeros(1, own.dim))[0])
-    chosen = choose(oracle, SMALL, kinds=3, original=original, queries=queries)
+    chosen = choose(oracle, SMALL, kinds=KINDS, original=original, queries=queries)
     assert oracle.ledger.used <= queries
     assert chosen.cost < original - 0.1
     assert [used for used, _ in chosen.outcome.incumbents] == sorted(used for used, _ in chosen.outcome.incumbents)
@@ -60,7 +63,7 @@ def test_it_never_asks_more_than_it_may_and_finds_the_turned_classes(queries):
 def test_its_cost_is_that_of_the_predictions_shown():
     own, _ = prepared("macro_f1")
     oracle = Oracle(own, QueryLedger(budget=60))
-    chosen = choose(oracle, SMALL, kinds=3, original=1.0, queries=60)
+    chosen = choose(oracle, SMALL, kinds=KINDS, original=1.0, queries=60)
     value = own.metric.value(chosen.shown, own.search.targets, None)
     assert own.metric.cost(value) == pytest.approx(chosen.cost)
 
@@ -74,7 +77,7 @@ def test_a_metric_that_fails_now_and_then_is_never_the_best():
     own, _ = prepared(Metric(fails, on="labels", goal="max"))
     oracle = Oracle(own, QueryLedger(budget=40))
     with pytest.warns(UserWarning, match="too good to be true"):
-        chosen = choose(oracle, SMALL, kinds=3, original=0.9, queries=40)
+        chosen = choose(oracle, SMALL, kinds=KINDS, original=0.9, queries=40)
     assert math.isfinite(chosen.cost) and chosen.cost >= 0.4
 
 
@@ -137,4 +140,24 @@ def test_without_finetuned_kinds_the_original_with_biases_remains():
     own.take_folds(torch.arange(300) % 2, [[], []])
     oracle = Oracle(own, QueryLedger(budget=30))
     chosen = choose(oracle, SMALL, kinds=0, original=0.9, queries=30)
-    assert not chosen.outcome.phi[:3].any()
+    assert not chosen.outcome.phi[:KINDS].any()
+
+
+def test_the_soup_takes_each_kind_that_makes_the_mean_no_worse():
+    own, _ = prepared()
+    alone = torch.tensor([0.30, 0.20, 0.25])
+    told = []
+
+    def costs(phi, *, stage, shown):
+        told.append(phi[0, :3])
+        weights = phi[0, :3]
+        better = 0.1 * (weights[0] > 0) * (weights[1] > 0)  # the first two together are better than either
+        return (weights @ alone / weights.sum() - better).double()[None]
+
+    asking = Asking(Oracle(own, QueryLedger(budget=40)), own, queries=40)
+    asking.oracle.observe = costs
+    mixtures = Mixtures(asking, 1.0)
+    mixtures.ask_all(SMALL, 3)
+    expected = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0.5, 0.5], [0.5, 0.5, 0], [0.25, 0.25, 0], [0.375, 0.375, 0]]
+    torch.testing.assert_close(torch.stack(told), torch.tensor(expected, dtype=torch.float32))
+    assert mixtures.ranked()[0] == 5

@@ -9,9 +9,9 @@ from tests.crossfit.problems import SMALL, learner, network, rows
 from torch import nn
 from torch.func import functional_call
 
-from metricopt.crossfit.draws import Draws, draws_of
+from metricopt.crossfit.draws import Draws, draws_of, folds_of
 from metricopt.crossfit.fit import Plan, fit, plan_of
-from metricopt.crossfit.learner import Learner
+from metricopt.crossfit.learner import Learner, State
 from metricopt.crossfit.settings import Kind
 from metricopt.crossfit.training import finetuned, state_of, trained
 
@@ -28,10 +28,11 @@ def plans(own: Learner, count: int) -> list[Draws]:
 def test_a_population_learns_what_its_members_learn_alone():
     own = learner()
     own.model.net[3].p = 0.0  # dropout would draw other numbers
-    together = finetuned(own, plans(own, 3), epochs=2, lr=1e-2, seed=0, tick=lambda _: None)
+    rates = (1e-2, 1e-2, 3e-3)
+    together = finetuned(own, plans(own, 3), epochs=2, rates=rates, seed=0, tick=lambda _: None)
     x = own.val.inputs
     for member, one in enumerate(plans(own, 3)):
-        alone = trained(own, one, epochs=2, lr=1e-2).eval()
+        alone = trained(own, one, epochs=2, lr=rates[member]).eval()
         state = {name: tensor[member] for name, tensor in together.items()}
         torch.testing.assert_close(functional_call(alone, state, (x,)), alone(x), rtol=1e-2, atol=1e-2)
         assert not torch.allclose(alone(x), own.model.net(x), atol=0.1)
@@ -53,16 +54,36 @@ def test_the_same_seed_gives_the_same_bits_whatever_the_global_one():
     assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
 
 
-def test_the_last_network_lies_halfway_between_the_refit_and_the_mean_of_the_folds():
-    own = learner()
-    plan = Plan(1e-2, 1e-2, 1, 1, 0.0)
-    state = fit(own, plan, seed=0, tick=lambda _: None).states[0]["4.weight"]
+def raw_states(own: Learner, *, epochs: int, rate: float) -> State:
+    """One network a fold and one of all rows, as they come out of finetuning."""
     every = torch.arange(len(own.val))
     refit = draws_of(own.val, own.task.train, every, SMALL.kinds[0], shown=200, batch=64, seed=0, member="mixed 3")
-    others = [replace(refit, member=f"mixed {k}") for k in range(3)]
-    raw = finetuned(own, [*others, refit], epochs=1, lr=1e-2, seed=0, tick=lambda _: None)["4.weight"]
-    assert state.shape == raw.shape  # one a fold, and the last
-    torch.testing.assert_close(2 * state[-1] - state[:-1].mean(0), raw[-1], rtol=1e-2, atol=1e-3)
+    fold_of = folds_of(own.val, 3, seed=0)
+    others = [replace(refit, rows=every[fold_of != fold], member=f"mixed {fold}") for fold in range(3)]
+    return finetuned(own, [*others, refit], epochs=epochs, rates=[rate] * 4, seed=0, tick=lambda _: None)
+
+
+def test_networks_that_stayed_near_each_other_are_averaged():
+    own = learner()
+    state = fit(own, Plan(1e-3, 1e-3, 1, 1, 0.0), seed=0, tick=lambda _: None).states[0]["4.weight"]
+    raw = raw_states(own, epochs=1, rate=1e-3)["4.weight"]
+    torch.testing.assert_close(state[:-1], raw[:-1])  # one a fold
+    torch.testing.assert_close(state[-1], raw.mean(0))
+
+
+def test_with_a_barrier_between_them_the_network_of_all_rows_is_returned(monkeypatch):
+    monkeypatch.setattr("metricopt.crossfit.fit.BARRIER", -0.9)  # whatever is not ten times better is a barrier
+    own = learner()
+    state = fit(own, Plan(1e-3, 1e-3, 1, 1, 0.0), seed=0, tick=lambda _: None).states[0]["4.weight"]
+    torch.testing.assert_close(state, raw_states(own, epochs=1, rate=1e-3)["4.weight"])
+
+
+def test_the_first_kind_chooses_the_rate_by_rows_left_out():
+    own = learner()
+    own.model.net[3].p = 0.0  # dropout would draw other numbers
+    found = fit(own, Plan(1e-7, 1e-2, 4, 1, 0.0), seed=0, tick=lambda _: None).states[0]
+    expected = raw_states(own, epochs=4, rate=1e-2)
+    torch.testing.assert_close(found["4.weight"][:-1], expected["4.weight"][:-1], rtol=1e-2, atol=1e-3)
 
 
 def test_what_the_user_froze_does_not_move():
@@ -88,7 +109,7 @@ def test_light_finetuning_moves_norms_biases_and_the_last_layer_only():
 
 def test_a_copy_that_explodes_is_the_original_again():
     own = learner()
-    state = finetuned(own, plans(own, 2), epochs=1, lr=1e30, seed=0, tick=lambda _: None)
+    state = finetuned(own, plans(own, 2), epochs=1, rates=(1e39, 1e39), seed=0, tick=lambda _: None)
     before = state_of(own.model.net)
     assert all(torch.equal(tensor[0], before[name]) for name, tensor in state.items())
 
@@ -96,6 +117,11 @@ def test_a_copy_that_explodes_is_the_original_again():
 def test_the_rate_is_the_one_that_lowers_the_loss_of_rows_left_out():
     plan = plan_of(learner(settings=replace(SMALL, rates=(1e-7, 1e-2, 1e3))), seed=0)
     assert plan.rate == 1e-2 and plan.epochs == 4 and plan.kinds == 3
+
+
+def test_where_a_moment_lowers_the_loss_by_far_twice_as_many_epochs_are_made():
+    plan = plan_of(learner(settings=replace(SMALL, rates=(1e-1,))), seed=0)
+    assert plan.epochs == 8
 
 
 @pytest.mark.parametrize(("seconds", "kinds"), [(1e9, 3), (1e-9, 1)])
@@ -107,7 +133,7 @@ def test_what_would_take_too_long_is_cut_down_but_never_to_nothing(seconds, kind
 def test_progress_counts_every_epoch_of_every_network():
     heard = []
     fit(learner(), Plan(1e-2, 1e-2, 2, 2, 0.0), seed=0, tick=heard.append)
-    assert sum(heard) == 16  # 2 kinds x 4 networks x 2 epochs
+    assert sum(heard) == 16  # 2 kinds x 4 networks x 2 epochs; those of the last layer take next to no time
 
 
 def test_a_network_that_raises_in_train_mode_says_so():

@@ -128,7 +128,7 @@ def learner_of(
     """
     classes = about["train"].has_classes and val.has_classes
     settings = settings.fitting(classes=classes, ranks=classes and about["metric"].on in ("scores", "logits"))
-    tuned = _bearable(net, tuned, settings)
+    settings, tuned = _bearable(net, tuned, settings)
     task = OutOfFoldTask(weighted(net, settings, tuned, **how), search=val, **about)
     check_loss(task)
     reasons = []
@@ -143,10 +143,14 @@ def learner_of(
     return None
 
 
-def _bearable(net: nn.Module, tuned: Tuned, settings: CrossFit) -> Tuned:
-    """All weights, unless copies of all of them for every fold and kind would take too much memory."""
+def _bearable(net: nn.Module, tuned: Tuned, settings: CrossFit) -> tuple[CrossFit, Tuned]:
+    """All kinds and weights, unless copies of the weights for every fold and kind would take too much memory."""
     size = sum(tensor.nbytes for tensor in (*net.parameters(), *net.buffers()))
-    return "light" if size * len(settings.kinds) * (settings.folds + 1) * 2 > _MOST_MEMORY else tuned
+    if size * len(settings.kinds) * (settings.folds + 1) * 2 <= _MOST_MEMORY:
+        return settings, tuned
+    fewer = settings.of_all_weights
+    bearable = size * len(fewer) * (settings.folds + 1) * 2 <= _MOST_MEMORY
+    return replace(settings, kinds=fewer), tuned if bearable else "light"
 
 
 def weighted(
@@ -159,7 +163,7 @@ def weighted(
         >>> from metricopt.core.tree import call
         >>> net, example = nn.Linear(4, 3), torch.zeros(2, 4)
         >>> weighted(net, CrossFit(), "weights", example=example, seed=0, call=call, read=None).dim
-        7
+        11
     """
     net = copy.deepcopy(net)
     trainable = {name: parameter.requires_grad for name, parameter in net.named_parameters()}

@@ -14,7 +14,7 @@ from metricopt.crossfit.learner import Learner
 from metricopt.task.oracle import Oracle
 from metricopt.task.out_of_fold import set_weights
 
-_KIND, _VERSION = "finetuned", 1
+_KIND, _VERSION = "finetuned", 2
 
 
 def crossfitted(
@@ -48,13 +48,13 @@ def crossfitted(
     plan = Plan.of(numbers)
     fitted = _kept(folder, plan)
     if fitted is None:
-        pulse.phase("finetuning", total=plan.kinds * plan.networks(settings) * plan.epochs)
+        pulse.phase("finetuning", total=plan.networks(settings) * plan.epochs)
         fitted = fit(learner, plan, seed=seed, tick=pulse.beat)
         _keep(folder, plan, fitted)
     pulse.phase("search", total=queries)
     task.take_folds(fitted.fold_of, [_states(fitted, fold) for fold in range(settings.folds)])
     set_weights(task.model, _states(fitted, -1))
-    return choose(oracle, settings, kinds=plan.kinds, original=original, queries=queries - 1)
+    return choose(oracle, settings, kinds=len(fitted.states), original=original, queries=queries - 1)
 
 
 def _states(fitted: Fitted, member: int) -> list[dict[str, Tensor]]:
@@ -78,12 +78,12 @@ def _kept(folder: Path | None, plan: Plan) -> Fitted | None:
         return None  # it can be computed again
     if saved.facts.get("plan") != plan.numbers().tolist():
         return None
-    states: list[dict[str, Tensor]] = [{} for _ in range(plan.kinds)]
+    states: dict[int, dict[str, Tensor]] = {}
     for name, tensor in saved.tensors.items():
         kind, _, rest = name.partition(".")
         if rest:
-            states[int(kind)][rest] = tensor
-    return Fitted(saved.tensors["fold_of"], states)
+            states.setdefault(int(kind), {})[rest] = tensor
+    return Fitted(saved.tensors["fold_of"], [states[kind] for kind in sorted(states)])
 
 
 def forget(folder: Path | None) -> None:

@@ -1,5 +1,7 @@
 """Which of the finetuned weights, how far, and with which biases: by the metric, on rows that none of them has seen."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -45,17 +47,16 @@ def choose(oracle: Oracle, settings: CrossFit, *, kinds: int, original: float, q
     task = oracle.task
     assert isinstance(task, OutOfFoldTask)
     asking, first = Asking(oracle, task, queries=queries), oracle.ledger.used
-    options = _options(task, settings, kinds, queries=queries)
-    costs = torch.cat([torch.tensor([original], dtype=torch.float64), _mixtures(asking, options)])
-    options = torch.cat([torch.zeros(1, task.dim), options])[: len(costs)]
-    order = costs.argsort(stable=True).tolist()[: settings.tuned]
+    mixtures = Mixtures(asking, original)
+    mixtures.ask_all(settings, kinds)
+    order = mixtures.ranked()[: settings.tuned]
     best = order[0]
-    incumbents = [(first, options[0]), (oracle.ledger.used, options[best])]
-    phi, cost, shown = options[best], float(costs[best]), None
+    incumbents = [(first, mixtures.phis[0]), (oracle.ledger.used, mixtures.phis[best])]
+    phi, cost, shown = mixtures.phis[best], mixtures.costs[best], None
     if task.shifts is not None and task.metric.on != "outputs":
         half_of = _halves(task)
         for place, index in enumerate(order):
-            biased = HonestBias(asking, options[index], half_of, float(costs[index]))
+            biased = HonestBias(asking, mixtures.phis[index], half_of, mixtures.costs[index])
             found = biased.search(calls=asking.left // (len(order) - place))
             if found.cost < cost or shown is None:
                 phi, cost, shown = biased.phi(found.bias), found.cost, biased.shown(found.halves)
@@ -65,27 +66,62 @@ def choose(oracle: Oracle, settings: CrossFit, *, kinds: int, original: float, q
     return Chosen(Outcome(phi, tuple(incumbents)), shown, cost)
 
 
-def _options(task: OutOfFoldTask, settings: CrossFit, kinds: int, *, queries: int) -> Tensor:
-    """Mixtures of the weights' changes to ask about, (k, dim), as many as leave some queries for biases."""
-    wanted = [option for option in settings.options if not any(option[kinds:])]
-    most = queries if queries < _LEAST_FOR_BIASES else max(len(wanted) // 3, queries // 3)
-    found = torch.zeros(min(len(wanted), most), task.dim)
-    for row, option in zip(found, wanted, strict=False):
-        row[: len(option)] = torch.tensor(option)
-    return found
+class Mixtures:
+    """Mixtures of the kinds' weights that the metric was asked about.
 
+    Args:
+        asking: Asks the metric.
+        original: Cost of the original.
 
-def _mixtures(asking: Asking, options: Tensor) -> Tensor:
-    """Costs of mixtures, computed when they are asked about: their outputs need not fit memory together."""
-    task, found = asking.task, []
-    for phi in options[: max(0, asking.left)].split(min(asking.at_once, task.members_at_once)):
-        if asking.left < 1:
-            break
-        shown = task.predictions(phi)
+    Attributes:
+        phis: The mixtures, each (dim,), the original first.
+        costs: Their costs.
+    """
+
+    def __init__(self, asking: Asking, original: float) -> None:
+        self._asking = asking
+        self.phis, self.costs = [torch.zeros(asking.task.dim)], [original]
+
+    def ranked(self) -> list[int]:
+        """Numbers of the mixtures, the best first, the plainer of equals before the other."""
+        return sorted(range(len(self.costs)), key=lambda at: self.costs[at])
+
+    def ask_all(self, settings: CrossFit, kinds: int) -> None:
+        """Each kind alone, the greedy soup of them, and what lies between that and the original.
+
+        Half of the queries at most, so that the rest is there for biases, if there are enough for those.
+        """
+        left = self._asking.left
+        end = 0 if left < _LEAST_FOR_BIASES else left - left // 2
+        alone = {kind: self._ask([kind], end) for kind in range(kinds)}
+        if not any(map(math.isfinite, alone.values())):
+            return
+        soup = self._soup(alone, end)
+        for alpha in settings.alphas:
+            self._ask(soup, end, alpha=alpha)
+
+    def _soup(self, alone: dict[int, float], end: int) -> list[int]:
+        """Kinds with a good mean: by cost, each that makes it no worse (greedy soup, Wortsman et al. 2022)."""
+        best, *others = sorted(alone, key=lambda kind: alone[kind])
+        chosen, lowest = [best], alone[best]
+        for kind in others:
+            cost = self._ask([*chosen, kind], end)
+            if cost <= lowest and math.isfinite(cost):
+                chosen, lowest = [*chosen, kind], cost
+        return chosen
+
+    def _ask(self, kinds: Sequence[int], end: int, *, alpha: float = 1.0) -> float:
+        """Cost of so much of the mean of some kinds, computed when it is asked about; infinite if it cannot be."""
+        if self._asking.left <= end:
+            return math.inf
+        phi = torch.zeros(self._asking.task.dim)
+        phi[list(kinds)] = alpha / len(kinds)
+        shown = self._asking.task.predictions(phi[None])
         assert isinstance(shown, Predictions)
-        found.append(asking.oracle.observe(phi, stage="finetuned weights", shown=shown))
-    costs = torch.cat(found) if found else torch.zeros(0, dtype=torch.float64)
-    return costs.nan_to_num(nan=torch.inf)
+        (cost,) = self._asking.oracle.observe(phi[None], stage="finetuned weights", shown=shown)
+        self.phis.append(phi)
+        self.costs.append(float(cost.nan_to_num(nan=math.inf)))
+        return self.costs[-1]
 
 
 def _halves(task: OutOfFoldTask) -> Tensor:

@@ -10,6 +10,7 @@ from torch import Tensor
 from metricopt.core.clock import now, since
 from metricopt.core.seeding import derived_seed
 from metricopt.crossfit.draws import Draws, draws_of, folds_of
+from metricopt.crossfit.head import head_of
 from metricopt.crossfit.learner import Learner, State
 from metricopt.crossfit.settings import CrossFit, Kind
 from metricopt.crossfit.training import Tick, finetuned, trained
@@ -18,6 +19,9 @@ TRIAL_EPOCHS = 2
 LEAST_EPOCHS = 3  # of the first kind; of further kinds twice as many or none
 LEAST_STEPS = 4  # an epoch, however long they take
 A_STEP = 2.0  # seconds, so that nobody waits for a sign of life
+FAR = 0.7  # of the original's loss of rows left out: where a moment brings it below, twice as many epochs are made
+BARRIER = 0.03  # of the loss: that much higher at the mean of some networks than at them, it is none to return
+LAST_RATES = (8e-3, 1e-3)  # of the last layer, each tried in full: its steps take next to nothing
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,7 @@ class Plan:
         rate: First rate of Adam that lowered the loss of rows left out most.
         other: The next best one.
         epochs: Of each finetuning.
-        kinds: How many of the recipe's kinds, the first ones, are finetuned.
+        kinds: How many of the recipe's kinds that move all weights, the first ones, are finetuned.
         seconds: About how long it takes.
         batch: Rows a step, if not as many as the settings say.
         share: Of its rows, how many a network is shown in an epoch.
@@ -62,8 +66,8 @@ class Plan:
         return replace(learner, settings=replace(settings, batch=self.batch or settings.batch, share=self.share))
 
     def networks(self, settings: CrossFit) -> int:
-        """Finetuned networks of one kind: a fold each, one of all rows, and one for each rate that is tried."""
-        return settings.folds + 1 + (2 if self.other != self.rate else 0)
+        """Finetuned networks: of each kind one a fold and one of all rows, of the first at both rates."""
+        return (self.kinds + (self.other != self.rate)) * (settings.folds + 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +76,7 @@ class Fitted:
 
     Attributes:
         fold_of: Fold of each validation row, (n,).
-        states: For each kind the weights: one network a fold, and last the one that would be returned.
+        states: For each kind the weights that learnt: one network a fold, and last the one that would be returned.
     """
 
     fold_of: Tensor
@@ -100,10 +104,14 @@ def plan_of(learner: Learner, *, seed: int, tick: Tick = lambda _: None) -> Plan
         epochs += networks
         tick(networks)
 
-    rates = _two_rates(learner, draws, fold_of, seed=seed, tick=count, seconds=settings.seconds / 4)
+    losses = _trials(learner, draws, fold_of, seed=seed, tick=count, seconds=settings.seconds / 4)
+    taken, rates = since(began), _two_best(losses)
     if not rates:
         return plan
-    return _affordable(settings, replace(plan, rate=rates[0], other=rates[-1]), since(began) / epochs)
+    before = learner.mean_loss(learner.copy(), (fold_of == 0).nonzero()[:, 0], tick=tick)
+    if losses[rates[0]] < FAR * before:
+        settings = replace(settings, epochs=2 * settings.epochs)
+    return _affordable(settings, replace(plan, rate=rates[0], other=rates[-1]), taken / epochs)
 
 
 def _pace(learner: Learner) -> Plan:
@@ -126,15 +134,20 @@ def _pace(learner: Learner) -> Plan:
     return replace(nothing, batch=min(batch, settings.batch), share=min(1.0, max(share, least)))
 
 
-def _two_rates(
+def _trials(
     learner: Learner, draws: Draws, fold_of: Tensor, *, seed: int, tick: Tick, seconds: float = math.inf
-) -> list[float]:
-    """The two best rates after a moment, the best first; one if there is but one, none if no loss is a number."""
+) -> dict[float, float]:
+    """Loss of rows left out after a moment, of each rate."""
     losses, began = {}, now()
     for lr in learner.settings.rates:
         losses[lr] = _tried(learner, draws, fold_of, epochs=TRIAL_EPOCHS, lr=lr, seed=seed, tick=tick)
         if since(began) > seconds and any(map(math.isfinite, losses.values())):
             break  # one network of it is slow enough: what is known has to do
+    return losses
+
+
+def _two_best(losses: dict[float, float]) -> list[float]:
+    """The two best rates, the best first; one if there is but one, none if no loss is a number."""
     return sorted((lr for lr, loss in losses.items() if math.isfinite(loss)), key=lambda lr: losses[lr])[:2]
 
 
@@ -143,44 +156,76 @@ def _tried(learner: Learner, draws: Draws, fold_of: Tensor, *, epochs: int, lr: 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derived_seed(seed, "finetuning", "dropout", "trial"))
         net = trained(learner, draws, epochs=epochs, lr=lr, tick=tick)
-    return learner.left_out_loss(net, (fold_of == 0).nonzero()[:, 0], by_class=draws.kind.balanced)
+    return learner.mean_loss(net, (fold_of == 0).nonzero()[:, 0], by_class=draws.kind.balanced)
 
 
 def _affordable(settings: CrossFit, plan: Plan, an_epoch: float) -> Plan:
-    """As many epochs, and then kinds, as fit into the time."""
-    for_all = an_epoch * plan.networks(settings)  # an epoch of all networks of one kind
-    affordable = int(settings.seconds / for_all)
+    """As many epochs, and then kinds, as fit into the time; a second rate only if there is time for it."""
+    a_kind = an_epoch * (settings.folds + 1)  # an epoch of all its networks
+    affordable = int(settings.seconds / a_kind)
     wanted = min(settings.epochs, 2 * LEAST_EPOCHS)
-    kinds = max(1, min(len(settings.kinds), affordable // wanted))
-    epochs = max(min(settings.epochs, LEAST_EPOCHS), min(settings.epochs, affordable // kinds))
-    return replace(plan, epochs=epochs, kinds=kinds, seconds=for_all * kinds * epochs)
+    if affordable < 2 * wanted:
+        plan = replace(plan, other=plan.rate)
+    more = int(plan.other != plan.rate)
+    kinds = max(1, min(len(settings.of_all_weights), affordable // wanted - more))
+    epochs = max(min(settings.epochs, LEAST_EPOCHS), min(settings.epochs, affordable // (kinds + more)))
+    return replace(plan, epochs=epochs, kinds=kinds, seconds=a_kind * (kinds + more) * epochs)
 
 
 def fit(learner: Learner, plan: Plan, *, seed: int, tick: Tick) -> Fitted:
-    """The finetunings of a plan, one population for each kind, at the rate that suits it."""
+    """The finetunings of a plan, one population for each kind, then those of the last layer, where there is one."""
     learner = plan.paced(learner)
     settings = learner.settings
     fold_of = folds_of(learner.val, settings.folds, seed=seed)
-    states = []
-    for kind in settings.kinds[: plan.kinds]:
+    how = {"epochs": plan.epochs, "seed": seed}
+    rates, states = [plan.rate, plan.other], []
+    for kind in settings.of_all_weights[: plan.kinds]:
         own = replace(learner, ranks=kind.ranks)
         every = _draws(own, kind, fold_of, seed=seed)
-        rates = [plan.rate, plan.other]
         if kind.ranks:  # another loss has other rates
-            rates = _two_rates(own, every[0], fold_of, seed=seed, tick=tick) or rates
-        rate = _better_rate(own, every[0], fold_of, rates, epochs=plan.epochs, seed=seed, tick=tick)
-        states.append(_averaged(finetuned(own, every, epochs=plan.epochs, lr=rate, seed=seed, tick=tick)))
+            rates = _two_best(_trials(own, every[0], fold_of, seed=seed, tick=tick))[:1] or rates
+        rate, state = _at_best_rate(own, every, fold_of, rates, tick=tick, **how)
+        rates = [rate]  # of the first kind: to try both for all of them would take nearly twice as long
+        states.append(_settled(own, state, by_class=kind.balanced, tick=tick))
+    head = head_of(learner, seed=seed, tick=tick) if plan.kinds else None
+    for kind in settings.of_last_layer if head is not None else ():
+        own = replace(head.learner, ranks=kind.ranks)
+        every = _draws(own, kind, fold_of, seed=seed)
+        _, state = _at_best_rate(own, every, fold_of, LAST_RATES, tick=lambda _: tick(0), **how)
+        states.append(head.whole(_settled(own, state, by_class=kind.balanced, tick=tick)))
     return Fitted(fold_of, states)
 
 
-def _better_rate(
-    learner: Learner, draws: Draws, fold_of: Tensor, rates: Sequence[float], *, epochs: int, seed: int, tick: Tick
-) -> float:
-    """The rate with the lowest loss of rows left out after all epochs."""
-    if len(set(rates)) == 1:
-        return rates[0]
-    losses = [_tried(learner, draws, fold_of, epochs=epochs, lr=lr, seed=seed, tick=tick) for lr in rates]
-    return min(zip(losses, rates, strict=True), key=lambda each: (math.isnan(each[0]), each[0]))[1]
+def _at_best_rate(
+    learner: Learner,
+    every: Sequence[Draws],
+    fold_of: Tensor,
+    rates: Sequence[float],
+    *,
+    epochs: int,
+    seed: int,
+    tick: Tick,
+) -> tuple[float, State]:
+    """The networks of one kind at the rate whose networks have the lowest loss of the rows each has not seen."""
+    rates, size = list(dict.fromkeys(rates)), len(every)
+    each = [lr for lr in rates for _ in every]
+    states = finetuned(learner, [*every] * len(rates), epochs=epochs, rates=each, seed=seed, tick=tick)
+    found = [{name: part.split(size)[at] for name, part in states.items()} for at in range(len(rates))]
+    if len(rates) == 1:
+        return rates[0], found[0]
+    by_class = every[0].kind.balanced
+    losses = [_left_out_loss(learner, state, fold_of, by_class=by_class, tick=tick) for state in found]
+    best = min(range(len(rates)), key=lambda at: (math.isnan(losses[at]), losses[at]))
+    return rates[best], found[best]
+
+
+def _left_out_loss(learner: Learner, state: State, fold_of: Tensor, *, by_class: bool, tick: Tick) -> float:
+    """Mean over folds of the loss on a fold's rows of the network that has not seen them."""
+    net, losses = learner.copy(), []
+    for fold in range(learner.settings.folds):
+        net.load_state_dict({name: tensor[fold] for name, tensor in state.items()}, strict=False)
+        losses.append(learner.mean_loss(net, (fold_of == fold).nonzero()[:, 0], by_class=by_class, tick=tick))
+    return sum(losses) / len(losses)
 
 
 def _draws(learner: Learner, kind: Kind, fold_of: Tensor, *, seed: int) -> list[Draws]:
@@ -204,13 +249,21 @@ def _draws(learner: Learner, kind: Kind, fold_of: Tensor, *, seed: int) -> list[
     ]
 
 
-def _averaged(state: State) -> State:
-    """The same, the last network halfway between the one of all rows and the mean of the fold networks.
+def _settled(learner: Learner, state: State, *, by_class: bool, tick: Tick) -> State:
+    """The same, the last network the mean of all of them, unless the loss is higher there than at the networks.
 
-    All of them started from the same weights, so that their mean is as good a network with less noise in it.
+    All of them started from the same weights; those that stayed near them have a mean with less noise in it. Those
+    that went far have a barrier between them, and then the network of all rows is the better one.
     """
+    net, rows = learner.copy(), torch.arange(len(learner.val))
 
-    def settled(tensor: Tensor) -> Tensor:
-        return torch.cat([tensor[:-1], ((tensor[:-1].mean(0) + tensor[-1]) / 2)[None]])
+    def loss(weights: State) -> float:
+        net.load_state_dict(weights, strict=False)
+        return learner.mean_loss(net, rows, by_class=by_class, tick=tick)
 
-    return {name: settled(tensor) if tensor.is_floating_point() else tensor for name, tensor in state.items()}
+    members = [{name: tensor[at] for name, tensor in state.items()} for at in range(learner.settings.folds + 1)]
+    mean = {name: tensor.mean(0) if tensor.is_floating_point() else tensor[-1] for name, tensor in state.items()}
+    apart = sum(map(loss, members)) / len(members)
+    if not loss(mean) <= apart + BARRIER * abs(apart):
+        return state
+    return {name: torch.cat([tensor[:-1], mean[name][None]]) for name, tensor in state.items()}

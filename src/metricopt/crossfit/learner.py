@@ -1,7 +1,7 @@
 """What finetuning needs to know of a problem: a network, its loss on a batch, and which of its weights learn."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -113,18 +113,21 @@ class Learner:
         weights = torch.tensor(counts).to(losses[0]) / sum(counts)
         return (torch.stack([loss.reshape(()) for loss in losses]) * weights).sum()
 
-    def left_out_loss(self, net: nn.Module, rows: Tensor, *, by_class: bool = False) -> float:
+    def mean_loss(
+        self, net: nn.Module, rows: Tensor, *, by_class: bool = False, tick: Callable[[int], None] = lambda _: None
+    ) -> float:
         """Mean loss of a network in eval mode on some validation rows, or the mean of its means by class."""
         if by_class:
             assert self.val.classes is not None
             classes = self.val.classes[rows]
-            parts = [self.left_out_loss(net, rows[classes == label]) for label in torch.unique(classes)]
+            parts = [self.mean_loss(net, rows[classes == label], tick=tick) for label in torch.unique(classes)]
             return sum(parts) / len(parts)
         net.eval()
         total = 0.0
         with torch.no_grad():
             for some in rows.split(self.settings.batch):
                 total += float(self.loss(net, self.batches(some, some[:0], seed=0))) * len(some)
+                tick(0)
         return total / len(rows)
 
 

@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 
 from metricopt.core.errors import BudgetError
 
-CROSSFIT_VERSION = 1
+CROSSFIT_VERSION = 2
 """Raised whenever the same arguments give other bits."""
 
-WIDENING = 1.5
+WIDENING = 1.25
 """Standard errors of out-of-fold gains are too small by this: choices were made on the rows (docs/recipe.md)."""
 
 
@@ -19,6 +19,7 @@ class Kind:
         balanced: Whether classes are drawn equally often.
         mix: Training rows for each validation row.
         ranks: Whether a loss about the order of scores is followed instead of the user's.
+        last: Whether only the last layer learns.
 
     Example:
         >>> Kind(balanced=True, mix=1.0).name
@@ -28,11 +29,16 @@ class Kind:
     balanced: bool
     mix: float
     ranks: bool = False
+    last: bool = False
 
     @property
     def name(self) -> str:
         """What it is called in plans and logs."""
-        return "ranks" if self.ranks else "balanced" if self.balanced else "mixed" if self.mix else "alone"
+        drawn = "ranks" if self.ranks else "balanced" if self.balanced else "mixed" if self.mix else "alone"
+        return f"last {drawn}" if self.last else drawn
+
+
+_KINDS = (Kind(False, 1.0), Kind(True, 1.0), Kind(False, 0.0), Kind(False, 1.0, ranks=True))
 
 
 @dataclass(frozen=True)
@@ -41,30 +47,30 @@ class CrossFit:
 
     Attributes:
         folds: Parts of the validation rows.
-        epochs: Passes over a network's validation rows; there is no early stopping.
+        epochs: Passes over a network's validation rows, twice as many where there is much to learn; no early stopping.
         batch: Rows a step.
         rates: First rates of Adam that are tried for a moment; the better two by the loss of rows left out are tried in
-            full for each kind.
+            full for the first kind.
         kinds: The finetunings of each fold and of all rows. Balanced ones need classes; those that rank, a metric of
-            scores too.
-        alphas: How far to go from the original towards finetuned weights, the most promising first.
+            scores too; those of the last layer, one that is linear.
+        alphas: How far to go from the original towards the mean of the best kinds, besides all the way.
         tuned: How many of the best mixtures get output biases.
         seconds: About how long finetuning may take; of what would take longer, less is done.
         share: Of its rows, how many a network is shown in an epoch; less than all of them if it is slow.
 
     Example:
-        >>> len(CrossFit().mixtures), CrossFit(folds=1)
+        >>> CrossFit(folds=1)
         Traceback (most recent call last):
         ...
         metricopt.core.errors.BudgetError: folds is 1; expected 2 or more, so that every row is left out once
     """
 
     folds: int = 4
-    epochs: int = 48
+    epochs: int = 24
     batch: int = 256
     rates: tuple[float, ...] = (8e-3, 2.5e-3, 8e-4, 2.5e-4, 6e-5)
-    kinds: tuple[Kind, ...] = (Kind(False, 1.0), Kind(True, 1.0), Kind(False, 0.0), Kind(False, 1.0, ranks=True))
-    alphas: tuple[float, ...] = (1.0, 0.5, 0.75)
+    kinds: tuple[Kind, ...] = (*_KINDS, *(replace(kind, last=True) for kind in _KINDS))
+    alphas: tuple[float, ...] = (0.5, 0.75)
     tuned: int = 3
     seconds: float = 300.0
     share: float = 1.0
@@ -79,18 +85,16 @@ class CrossFit:
         return replace(self, kinds=tuple(kinds))
 
     @property
-    def mixtures(self) -> tuple[tuple[float, ...], ...]:
-        """Weights of the kinds' changes: each alone, then halves of the first two."""
-        count = len(self.kinds)
-        alone = [tuple(float(place == kind) for place in range(count)) for kind in range(count)]
-        return tuple(alone) if count < 2 else (*alone, (0.5, 0.5, *[0.0] * (count - 2)))
+    def of_all_weights(self) -> tuple[Kind, ...]:
+        """The kinds in which all weights learn that may."""
+        return tuple(kind for kind in self.kinds if not kind.last)
 
     @property
-    def options(self) -> list[tuple[float, ...]]:
-        """Coefficients of the kinds' changes to ask about besides the original, the most promising first."""
-        return [tuple(alpha * weight for weight in mixture) for alpha in self.alphas for mixture in self.mixtures]
+    def of_last_layer(self) -> tuple[Kind, ...]:
+        """The kinds in which the last layer learns."""
+        return tuple(kind for kind in self.kinds if kind.last)
 
 
 DEFAULT = CrossFit()
-QUICK = CrossFit(folds=3, epochs=20, alphas=(1.0, 0.5), seconds=90.0)
+QUICK = CrossFit(folds=3, epochs=12, seconds=90.0)
 EFFORTS = {"quick": QUICK, "default": DEFAULT}

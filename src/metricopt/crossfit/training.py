@@ -10,21 +10,27 @@ from metricopt.core.seeding import derived_seed
 from metricopt.crossfit.draws import Draws
 from metricopt.crossfit.learner import Learner, State
 
+_EPS = 1e-8  # Adam's
 Tick = Callable[[int], None]
 """Told after every epoch how many networks have gone through it."""
 
 
-def finetuned(learner: Learner, draws: Sequence[Draws], *, epochs: int, lr: float, seed: int, tick: Tick) -> State:
-    """States of copies of the network, one for each plan of mini-batches, (copies, ...) by name.
+def finetuned(
+    learner: Learner, draws: Sequence[Draws], *, epochs: int, rates: Sequence[float], seed: int, tick: Tick
+) -> State:
+    """States of copies of the network, one for each plan of mini-batches and its first rate, (copies, ...) by name.
 
-    The rate falls to 0 as a cosine. Copies whose loss is no number any more keep the original's weights.
+    Rates fall to 0 as a cosine. Copies whose loss is no number any more keep the original's weights.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derived_seed(seed, "finetuning", "dropout", draws[0].member))
         if learner.together and len(draws) > 1:
-            found = _together(learner, draws, epochs, lr, tick)
+            found = _together(learner, draws, epochs, rates, tick)
         else:
-            each = [state_of(trained(learner, one, epochs=epochs, lr=lr, tick=tick)) for one in draws]
+            each = [
+                state_of(trained(learner, one, epochs=epochs, lr=lr, tick=tick))
+                for one, lr in zip(draws, rates, strict=True)
+            ]
             found = {name: torch.stack([state[name] for state in each]) for name in each[0]}
     return _sound(found, state_of(learner.model.net))
 
@@ -46,13 +52,20 @@ def trained(learner: Learner, draws: Draws, *, epochs: int, lr: float, tick: Tic
     return net
 
 
-def _together(learner: Learner, draws: Sequence[Draws], epochs: int, lr: float, tick: Tick) -> State:
+def _together(learner: Learner, draws: Sequence[Draws], epochs: int, rates: Sequence[float], tick: Tick) -> State:
     """One step of all copies at a time, each on its own mini-batch."""
     net = learner.copy()
-    state = {name: tensor.repeat(len(draws), *[1] * tensor.ndim) for name, tensor in state_of(net).items()}
-    weights = [state[name].requires_grad_() for name in learner.learning()]
+    start = {name: tensor.repeat(len(draws), *[1] * tensor.ndim) for name, tensor in state_of(net).items()}
+    # Changes in units of each copy's rate: Adam, to which scale is nothing, then has one rate for all of them.
+    changes = {name: torch.zeros_like(start[name], requires_grad=True) for name in learner.learning()}
+    units = {
+        name: torch.tensor(rates).to(change).view(-1, *[1] * (change.ndim - 1)) for name, change in changes.items()
+    }
     steps = draws[0].steps
-    optimizer, cosine = _adam(weights, lr, epochs * steps)
+    optimizer, cosine = _adam(list(changes.values()), 1.0, epochs * steps, eps=_EPS * min(rates))
+
+    def moved() -> State:
+        return start | {name: start[name] + units[name] * change for name, change in changes.items()}
 
     def one(member: State, inputs: Tensor, targets: Tensor) -> Tensor:
         return learner.rule.function(functional_call(net, member, (inputs,)), targets).reshape(())
@@ -64,12 +77,12 @@ def _together(learner: Learner, draws: Sequence[Draws], epochs: int, lr: float, 
             inputs, targets = (_by_member(part, len(draws), own.shape[2]) for part in (batch.inputs, batch.targets))
             optimizer.zero_grad()
             # The gradient of the sum is each copy's own.
-            vmap(one, randomness="different")(state, inputs, targets).sum().backward()
+            vmap(one, randomness="different")(moved(), inputs, targets).sum().backward()
             optimizer.step()
             cosine.step()
             tick(0)
         tick(len(draws))
-    return {name: tensor.detach() for name, tensor in state.items()}
+    return {name: tensor.detach() for name, tensor in moved().items()}
 
 
 def _by_member(rows: Tensor, members: int, own: int) -> Tensor:
@@ -80,9 +93,9 @@ def _by_member(rows: Tensor, members: int, own: int) -> Tensor:
 
 
 def _adam(
-    weights: Sequence[Tensor], lr: float, steps: int
+    weights: Sequence[Tensor], lr: float, steps: int, *, eps: float = _EPS
 ) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
-    optimizer = torch.optim.Adam(weights, lr=lr, fused=True)
+    optimizer = torch.optim.Adam(weights, lr=lr, eps=eps, fused=True)
     return optimizer, torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=max(1, steps))
 
 

@@ -58,6 +58,10 @@ class Experiment(ABC, Generic[AnyCell, Ground]):
     def text(self, records: Sequence[Record]) -> str:
         """The records as Markdown that reads well as it is."""
 
+    def present_version(self, record: Record) -> int:
+        """By which version a record would be made now."""
+        return self.version_of(record["method"])
+
     def made_by(self, cell: AnyCell) -> Record:
         """What a record must say of how it was made to be that of this cell at present."""
         return {"version": self.version_of(cell.method)}

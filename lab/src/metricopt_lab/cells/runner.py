@@ -96,7 +96,7 @@ def render(experiment: Experiment[Any, Any], out: Path) -> Run:
 def rendered(experiment: Experiment[Any, Any], records: Sequence[Record]) -> str:
     """The text of an experiment, with the origin of its records below the heading."""
     heading, _, rest = experiment.text(records).partition("\n")
-    return f"{heading}\n\n{origin(records, experiment.version_of)}\n{rest}"
+    return f"{heading}\n\n{origin(records, experiment.present_version)}\n{rest}"
 
 
 def present(experiment: Experiment[Any, Any], cell: Cell, store: Store) -> bool:

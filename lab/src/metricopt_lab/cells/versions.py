@@ -20,24 +20,28 @@ def version_of(method: str) -> int:
     return BASELINES[method].version if method in BASELINES else RECIPE_VERSION
 
 
-def stale(records: Sequence[dict[str, Any]], present: Callable[[str], int]) -> Counter[tuple[str, int]]:
-    """How many records of each method are of a version that is not the present one: keys (method, version).
+Present = Callable[[dict[str, Any]], int]
+"""From a record to the version by which it would be made now."""
+
+
+def stale(records: Sequence[dict[str, Any]], present: Present) -> Counter[tuple[str, int, int]]:
+    """How many records of each method are not of the present version: keys (method, its version, the present one).
 
     Example:
-        >>> stale([{"method": "cma_es", "version": 0}, {"method": "snes", "version": 1}], lambda method: 1)
-        Counter({('cma_es', 0): 1})
+        >>> stale([{"method": "cma_es", "version": 0}, {"method": "snes", "version": 1}], lambda record: 1)
+        Counter({('cma_es', 0, 1): 1})
     """
-    return Counter((r["method"], r["version"]) for r in records if r["version"] != present(r["method"]))
+    return Counter((r["method"], r["version"], present(r)) for r in records if r["version"] != present(r))
 
 
-def origin(records: Sequence[dict[str, Any]], present: Callable[[str], int]) -> str:
+def origin(records: Sequence[dict[str, Any]], present: Present) -> str:
     """A sentence: how many records, of which versions and days, and which of them are stale.
 
     Example:
         >>> record = {"method": "metricopt", "version": 1, "versions": {"finished": "2026-11-16T08:00"}}
-        >>> origin([record], lambda method: 1)
+        >>> origin([record], lambda record: 1)
         'Made from 1 record of 2026-11-16: 1 of version 1, each the present version of its method.'
-        >>> origin([record], lambda method: 2)
+        >>> origin([record], lambda record: 2)
         'Made from 1 record of 2026-11-16: 1 of version 1; 1 is stale: 1 of metricopt by version 1, now 2.'
     """
     days = sorted({record["versions"]["finished"][:10] for record in records})
@@ -49,5 +53,5 @@ def origin(records: Sequence[dict[str, Any]], present: Callable[[str], int]) -> 
     if not old:
         return f"{start}, each the present version of its method."
     many = f"{old.total()} {'are' if old.total() > 1 else 'is'} stale"
-    parts = [f"{count} of {name} by version {version}, now {present(name)}" for (name, version), count in old.items()]
+    parts = [f"{count} of {name} by version {version}, now {now}" for (name, version, now), count in old.items()]
     return f"{start}; {many}: {'; '.join(parts)}."

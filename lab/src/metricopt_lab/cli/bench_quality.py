@@ -24,6 +24,7 @@ def quality_command(
     ] = "development",
     queries: Annotated[str, typer.Option(help="Budgets of metric calls, increasing.")] = "50,150,500,2000",
     seeds: Annotated[int, typer.Option(help="Number of seeds, from 0 on, or from 100 on of the final half.")] = 5,
+    first_seed: Annotated[int, typer.Option(help="The first of the seeds, if some are to be left out.")] = 0,
     problems: Annotated[str, typer.Option(help="Names of problems; all of the half by default.")] = "",
     methods: Annotated[str, typer.Option(help="Names of methods; all by default.")] = "",
     workers: Annotated[int, typer.Option(min=1, help="Processes, each with one thread.")] = 2,
@@ -49,7 +50,8 @@ def quality_command(
     from metricopt_lab.cells.runner import render
     from metricopt_lab.quality import Quality, Settings
 
-    bench = Quality(Settings(half, _numbers(queries, "--queries"), seeds, _names(problems), _names(methods)))  # pyright: ignore[reportArgumentType]
+    budgets = _numbers(queries, "--queries")
+    bench = Quality(Settings(half, budgets, seeds, _names(problems), _names(methods), first_seed))  # pyright: ignore[reportArgumentType]
     bench.cells()  # an unknown name is told before any work
     done = render(bench, out) if summary_only else _computed(bench, out, workers)
     _deliver(done, out / bench.name, json)

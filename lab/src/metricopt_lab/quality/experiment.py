@@ -10,7 +10,7 @@ from metricopt_lab.cells import Experiment, Record, chosen
 from metricopt_lab.problems.zoo import PROBLEMS
 from metricopt_lab.quality.cell import QualityCell
 from metricopt_lab.quality.ground import Ground
-from metricopt_lab.quality.methods import METHODS, methods_of
+from metricopt_lab.quality.methods import METHODS, OURS, SEARCH_VERSION, methods_of
 from metricopt_lab.quality.plots import plot_duels, plot_gains
 from metricopt_lab.quality.settings import Settings
 from metricopt_lab.quality.tables import markdown
@@ -77,12 +77,20 @@ class Quality(Experiment[QualityCell, Ground]):
         }
 
     def version_of(self, method: str) -> int:
-        """Of a rival, or of the search, whatever its arguments."""
+        """Of a rival, or of ours where labels are visible."""
         return METHODS[method].version if method in METHODS else 0
+
+    def present_version(self, record: Record) -> int:
+        """Of a rival, or of the way that `optimize` takes on the record's problem."""
+        return self._version(record["method"], record["problem"])
 
     def made_by(self, cell: QualityCell) -> Record:
         """The version of the method and of the benchmark."""
-        return {**super().made_by(cell), "benchmark": BENCHMARK_VERSION}
+        return {"version": self._version(cell.method, cell.problem), "benchmark": BENCHMARK_VERSION}
+
+    def _version(self, method: str, problem: str) -> int:
+        searches = method == "metricopt_adapter" or (method in OURS and not PROBLEMS[problem].labels_visible)
+        return SEARCH_VERSION if searches else self.version_of(method)
 
     def shown(self, records: Mapping[str, Record]) -> list[Record]:
         """All of the present benchmark, whatever was asked for now."""

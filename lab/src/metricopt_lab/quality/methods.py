@@ -30,8 +30,8 @@ OURS: dict[str, dict[str, Any]] = {
 }
 """What each of ours adds to a user's call of `optimize`."""
 
-OUR_VERSION = 100 * CROSSFIT_VERSION + RECIPE_VERSION
-"""Of both ways that `optimize` may take: a change of either makes records stale."""
+OUR_VERSION, SEARCH_VERSION = 100 * CROSSFIT_VERSION, 100 + RECIPE_VERSION
+"""Of ours where labels are visible, and where they are hidden: a change of one leaves records of the other alone."""
 
 CONFIDENCE: float = inspect.signature(optimize).parameters["confidence"].default
 """How sure `optimize` wants to be, unless it is told otherwise."""

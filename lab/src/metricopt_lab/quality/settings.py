@@ -18,12 +18,13 @@ class Settings:
         half: Which problems: those that may be looked at, or those that are measured once.
         queries: Budgets of metric calls, in increasing order.
         seeds: How many seeds: from 0 on for development, from 100 on in the end.
+        first_seed: The first of them, if some are to be left out.
         problems: Names of problems of that half.
         methods: Names of methods.
 
     Example:
-        >>> Settings(half="final", seeds=2).seed_list
-        [100, 101]
+        >>> Settings(half="final", seeds=2).seed_list, Settings(half="final", first_seed=103).seed_list
+        ([100, 101], [103, 104])
         >>> Settings(queries=(150, 50))
         Traceback (most recent call last):
         metricopt.core.errors.BudgetError: the budgets are (150, 50); expected increasing numbers from 15 on, ...
@@ -34,6 +35,7 @@ class Settings:
     seeds: int = 5
     problems: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
+    first_seed: int = 0
 
     def __post_init__(self) -> None:
         one_of(self.half, ("development", "final"), what="half")
@@ -49,4 +51,5 @@ class Settings:
     @property
     def seed_list(self) -> list[int]:
         """The seeds: no network of the end was ever looked at while developing."""
-        return list(FINAL_SEEDS if self.half == "final" else DEVELOPMENT_SEEDS)[: self.seeds]
+        every = FINAL_SEEDS if self.half == "final" else DEVELOPMENT_SEEDS
+        return [seed for seed in every if seed >= self.first_seed][: self.seeds]

@@ -68,7 +68,7 @@ def spherical_kernel(dim: int) -> Any:
             x1: Tensor,
             x2: Tensor,
             diag: bool = False,
-            last_dim_is_batch: bool = False,
+            last_dim_is_batch: bool = False,  # noqa: ARG002
             **params: Any,  # noqa: ARG002
         ) -> Tensor:
             # The corner of the cube is at most at distance 1 / sqrt(scale): at first all of it is near the equator.
