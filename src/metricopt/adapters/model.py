@@ -128,12 +128,13 @@ class AdaptedModel(nn.Module):
         self._check_device((inputs, named))
         return self._modulated(self.phi, lambda: self.net(*inputs, **named))
 
-    def output(self, phi: Tensor, inputs: Tree) -> Tree:
+    def output(self, phi: Tensor, inputs: Tree, *, call: Call | None = None) -> Tree:
         """What the network gives at one phi (dim,), whatever its structure, differentiable in phi.
 
         Args:
             phi: One vector.
             inputs: One tensor, a tuple of positional parts, a mapping of named ones, or whatever `call` takes.
+            call: Another way to call the network than the model's own.
 
         Example:
             >>> from metricopt.adapters import DynamicBias, adapt
@@ -142,9 +143,9 @@ class AdaptedModel(nn.Module):
             torch.Size([5, 3])
         """
         self._check_device(inputs)
-        return self._modulated(phi.to(self.phi), lambda: self.called(self.net, inputs))
+        return self._modulated(phi.to(self.phi), lambda: self.called(self.net, inputs, call=call))
 
-    def called(self, net: nn.Module, inputs: Tree) -> Tree:
+    def called(self, net: nn.Module, inputs: Tree, *, call: Call | None = None) -> Tree:
         """What `net`, the model's or a copy of it, gives for copies of the inputs: layers may work in place.
 
         Example:
@@ -154,7 +155,7 @@ class AdaptedModel(nn.Module):
             >>> x.max()
             tensor(-1.)
         """
-        return self.call(net, each(Tensor.clone, inputs))
+        return (self.call if call is None else call)(net, each(Tensor.clone, inputs))
 
     def outputs(self, phi: Tensor, inputs: Tree, *, paired: bool = False) -> Tensor:
         """The tensor that is read from the output at each of a population of vectors, (population, n, ...).
