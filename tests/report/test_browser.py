@@ -5,6 +5,7 @@ documentation are taken anew.
 """
 
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 from matplotlib.image import imread
 
 from metricopt.report import read_run, run_of, write_report
+from metricopt.run.events import NAME
 
 _SPEC = importlib.util.spec_from_file_location("chromium", Path(__file__).with_name("chromium.py"))
 browser = importlib.util.module_from_spec(_SPEC)
@@ -127,7 +129,18 @@ def test_a_label_on_another_would_have_been_seen(html, profile):
     assert "one | two" in on_a_screen(crowded, OVERLAPS, width=390, profile=profile)
 
 
-def test_every_column_of_every_table_is_in_sight_on_a_phone(html, profile):
+@pytest.fixture(scope="module")
+def weights_html(weights_folder, tmp_path_factory):
+    """Stages and a metric with long names."""
+    lines = (weights_folder / NAME).read_text().splitlines()
+    events = [json.loads(line) for line in lines]
+    events[0]["metric"]["name"] = "balanced_accuracy"
+    return write_report(run_of(events), tmp_path_factory.mktemp("page") / "weights.html")
+
+
+@pytest.mark.parametrize("which", ["html", "weights_html"])
+def test_every_column_of_every_table_is_in_sight_on_a_phone(which, profile, request):
+    html = request.getfixturevalue(which)
     script = f"document.querySelectorAll('details').forEach(e => e.open = true), {HIDDEN_COLUMNS}"
     assert on_a_screen(html, script, width=390, profile=profile) == ""
 

@@ -74,15 +74,7 @@ def stage_table(run: Run) -> str:
         unchanged = int((mine & same).sum())
         improved = sum(1 for i in run.path if i < len(mine) and mine[i])
         rows.append([stage, int(mine.sum()), failed, best, middle, improved, unchanged])
-    head = [
-        "stage",
-        "queries",
-        "failed",
-        f"best {run.metric}",
-        f"median {run.metric}",
-        "became best",
-        "no change",
-    ]
+    head = ["stage", "queries", "failed", "best", "median", "became best", "no change"]
     return table(head, rows, key="stages")
 
 
