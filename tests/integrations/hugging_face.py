@@ -14,6 +14,8 @@ from metricopt.crossfit.settings import Kind
 # One finetuning of two folds: what is tested is the way in and out, not how much is gained.
 EFFORT = CrossFit(folds=2, epochs=2, batch=64, rates=(2.5e-3,), kinds=(Kind(False, 1.0),), alphas=(1.0,), tuned=1)
 
+QUICK = CrossFit(folds=2, epochs=25, batch=64, rates=(8e-3,), kinds=(Kind(True, 1.0),), alphas=(1.0,), tuned=1)
+
 
 class Sentences(Dataset[dict[str, Any]]):
     def __init__(self, rows: int, seed: int) -> None:

@@ -7,12 +7,10 @@ from tests.integrations.hugging_face import EFFORT, Sentences, bert, pad, scores
 from transformers import BertForSequenceClassification
 
 import metricopt as mo
-from metricopt.core.errors import DataError, FileFormatError, MetricError
+from metricopt.core.errors import DataError, FileFormatError, MetricError, MetricFailureWarning, MetricOptError
 from metricopt.integrations.huggingface import Computed
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::metricopt.core.errors.MetricFailureWarning"
-)
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
 
 def logits(model: torch.nn.Module) -> torch.Tensor:
@@ -108,7 +106,8 @@ def test_what_cannot_be_is_said_in_one_sentence(tmp_path):
 
 def test_a_missing_entry_is_an_error_whether_or_not_the_trainer_has_evaluated(tmp_path):
     given = trainer(tmp_path)
-    raises("compute_metrics gives 'f1', 'yes', but no 'recall'", MetricError, given, metric="eval_recall", goal="max")
+    with pytest.warns(MetricFailureWarning, match="compute_metrics gives 'f1', 'yes', but no 'recall'"):
+        raises("the metric failed at phi = 0, the original model", MetricOptError, given, metric="recall", goal="max")
     given.evaluate()
     raises("compute_metrics gives 'f1', 'yes', but no 'recall'", MetricError, given, metric="eval_recall", goal="max")
 

@@ -1,10 +1,23 @@
 """What PEFT keeps of a model in an adapter's own file."""
 
+import sys
 from typing import Any
 
 from torch import Tensor, nn
 
 from metricopt.core.extras import needed
+
+
+def is_peft(candidate: Any) -> bool:
+    """Whether it is a model of PEFT.
+
+    Example:
+        >>> is_peft(nn.Linear(2, 1))
+        False
+    """
+    # Whoever holds such an object has imported its library; importing it here would cost everybody else seconds.
+    module = sys.modules.get("peft")
+    return module is not None and isinstance(candidate, module.PeftModel)
 
 
 def adapter_weights(model: nn.Module) -> list[Tensor]:

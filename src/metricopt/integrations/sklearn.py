@@ -107,10 +107,11 @@ class _Estimator(BaseEstimator):
         table = Table(torch.tensor(rows, dtype=dtype), targets, weights)  # a copy: theirs may be read-only
         parts = split(table, share=self.validation, seed=seed, classes=y.dtype.kind in "iu")
         self.module_ = self._prepared(given, table if parts is None else parts[0], seed)
-        self.result_ = None if parts is None else self._improved(parts, weights is not None, seed)
-        if self.result_ is not None:
+        self.result_ = None
+        if parts is not None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", MergeWarning)  # it predicts here, whatever its class
+                self.result_ = self._improved(parts, weights is not None, seed)
                 self.module_ = self.result_.merge()
         return self
 

@@ -137,8 +137,9 @@ def split(table: Table, *, share: float, seed: int, classes: bool) -> tuple[Tabl
     if len(different) * min(share, 1 - share) < _LEAST_ROWS / 2:
         return None
     spread = classes and len(different) == len(codes) and np.bincount(codes)[np.unique(codes)].min() > 1
-    chooser: Any = StratifiedShuffleSplit if spread else GroupShuffleSplit
-    index, asked = next(chooser(1, test_size=share, random_state=seed).split(codes, codes, groups=same.ravel()))
+    chooser = StratifiedShuffleSplit if spread else GroupShuffleSplit
+    groups = None if spread else same.ravel()
+    index, asked = next(chooser(1, test_size=share, random_state=seed).split(codes, codes, groups=groups))
     few = len(asked) < _LEAST_ROWS or len(index) < 2
     lacking = classes and any(len(np.unique(codes[some])) < len(np.unique(codes)) for some in (index, asked))
     return None if few or lacking else (table.rows(index), table.rows(asked))

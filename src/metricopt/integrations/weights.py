@@ -8,6 +8,7 @@ from torch import nn
 
 from metricopt.api.result import Result
 from metricopt.core.errors import AdapterError, FileFormatError
+from metricopt.integrations.peft import adapter_weights, is_peft
 
 
 @runtime_checkable
@@ -65,10 +66,8 @@ def save_pretrained(result: Result, folder: Path | str) -> None:
 
 def _check_peft(net: nn.Module, merged: nn.Module) -> None:
     """Raises if a PEFT model has changed in weights that its adapter's file does not hold."""
-    if "peft_config" not in vars(merged):
+    if not is_peft(merged):
         return
-    from metricopt.integrations.peft import adapter_weights
-
     before, after = dict(net.named_parameters()), dict(merged.named_parameters())
     held = {id(tensor) for tensor in adapter_weights(merged)}
     lost = [name for name, tensor in after.items() if id(tensor) not in held and _differs(before.get(name), tensor)]
