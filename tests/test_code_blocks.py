@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+from metricopt.acceptance import judge
 from metricopt.core.errors import MetricOptWarning
 from metricopt.crossfit import EFFORTS
 
@@ -47,6 +48,7 @@ def test_the_blocks_of_a_page_run_one_after_the_other(page, tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     for name, settings in EFFORTS.items():  # as ever, but not for minutes
         monkeypatch.setitem(EFFORTS, name, replace(settings, seconds=2.0))
+    monkeypatch.setattr(judge, "RESAMPLES", 100)
     names = {"__name__": "page", **given()}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MetricOptWarning)  # small data are told of

@@ -32,7 +32,8 @@ def test_the_wheel_is_typed_and_has_the_data_of_the_demo(built):
 
 def test_the_sdist_has_what_a_wheel_is_made_of(built):
     (sdist,) = built.glob("*.tar.gz")
-    names = {name.partition("/")[2] for name in tarfile.open(sdist).getnames()}
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"pyproject.toml", "README.md", "LICENSE", "CITATION.cff", "src/metricopt/py.typed"} <= names
 
 
