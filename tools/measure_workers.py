@@ -1,6 +1,6 @@
 """Eight workers and a metric that sleeps two seconds: how near a run comes to the time that the calls alone take.
 
-`python tools/measure_workers.py forked executor ray` appends a line for each to results/workers.jsonl. Seconds count from
+`python tools/measure_workers.py forked executor ray` appends a line each to results/workers.jsonl. Seconds count from
 when the workers are there, as the ideal does: calls of the metric times two seconds, shared by eight.
 """
 

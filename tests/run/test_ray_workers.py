@@ -1,4 +1,4 @@
-"""Ray: resident workers on two nodes of this machine; one is killed, a model is loaded once by each, Ray may be absent."""
+"""Ray: resident workers on two nodes of this machine; one is killed, a model is loaded once, Ray may be absent."""
 
 import os
 import signal
@@ -104,9 +104,7 @@ def test_more_workers_than_processors_are_refused(cluster, monkeypatch):
 def test_a_ray_that_is_not_installed_is_named_with_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with (
-        pytest.raises(
-            WorkerError, match=r'package ray is not installed; expected it: pip install "metricopt-torch\[ray\]"'
-        ),
+        pytest.raises(WorkerError, match=r'not installed; expected it: pip install "metricopt-torch\[ray\]"'),
         hired(abs, workers=2, executor="ray"),
     ):
         pass

@@ -99,7 +99,7 @@ def _begun(ray: Any, count: int) -> bool:
                 ray.init(address=address, log_to_driver=False, logging_level="ERROR")
             else:
                 ray.init(num_cpus=count, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-        except (ConnectionError, ValueError, RuntimeError) as error:
+        except Exception as error:  # Ray raises all kinds, also the bare one
             raise WorkerError(
                 f"no Ray at {address or 'this machine'} ({str(error)[:120]}); expected a cluster: start one with "
                 f"`ray start --head`, or unset RAY_ADDRESS to have one started here"
