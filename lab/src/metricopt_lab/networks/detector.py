@@ -72,8 +72,9 @@ class SameConv(nn.Conv2d):
         kernel, stride = self.kernel_size[0], self.stride[0]
         high, wide = (max((-(-side // stride) - 1) * stride + kernel - side, 0) for side in input.shape[-2:])
         if high % 2 or wide % 2:
-            input = functional.pad(input, (wide // 2, wide - wide // 2, high // 2, high - high // 2))
-            high = wide = 0
+            # Padded beforehand, and not by the convolution, which pads both sides alike.
+            padded = functional.pad(input, (wide // 2, wide - wide // 2, high // 2, high - high // 2))
+            return functional.conv2d(padded, self.weight, self.bias, self.stride, 0, 1, self.groups)
         padding = (high // 2, wide // 2)
         return functional.conv2d(input, self.weight, self.bias, self.stride, padding, 1, self.groups)
 
