@@ -4,6 +4,7 @@ import json
 import os
 import re
 import runpy
+import warnings
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,6 +18,7 @@ FOLDER = Path(__file__).parents[1] / "examples"
 def test_every_example_is_run_here():
     assert {path.name for path in FOLDER.glob("*.py")} == {
         "any_metric.py",
+        "detection.py",
         "hugging_face_reviews.py",
         "images.py",
         "job.py",
@@ -73,3 +75,16 @@ def test_minilm_goes_through_the_trainer_and_back_into_its_own_files():
     found = example["main"](sizes=sizes, effort=few, queries=2, epochs=1.0)
     assert found["rows"] == sizes and 0 <= found["threshold"] <= 1
     assert found["gain_over_threshold"][0] <= found["gain_over_threshold"][1]
+
+
+def test_a_detector_gains_in_ap50_where_the_light_is_dimmed(capsys):
+    try:
+        import torchvision.ops  # noqa: F401
+    except (ImportError, RuntimeError) as error:
+        pytest.skip(f"torchvision cannot be imported: {error}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = runpy.run_path(str(FOLDER / "detection.py"))["main"]()
+    assert result.ledger.used <= 40
+    before, after = re.findall(r"on 60 test images: ([\d.]+) -> ([\d.]+)", capsys.readouterr().out)[0]
+    assert float(after) > float(before)

@@ -44,7 +44,7 @@ def box_loss(output: Outputs, targets: Outputs) -> Tensor:
     return classes + torch.stack(straight).sum() / max(1, len(every))
 
 
-def ap_loss(output: Outputs, targets: Outputs, *, lam: float = 1.0, margin: float = 0.1) -> Tensor:
+def ap_loss(output: Outputs, targets: Outputs, *, lam: float = 0.5, margin: float = 0.1) -> Tensor:
     """1 - average precision of proposals by the logit of their class, differentiated through its ranks.
 
     Rolínek et al. 2020: precision at a positive is its rank among positives over its rank among all; ranks are
@@ -55,7 +55,7 @@ def ap_loss(output: Outputs, targets: Outputs, *, lam: float = 1.0, margin: floa
     Args:
         output: What a detector gives of each image.
         targets: True boxes and labels.
-        lam: How far the interpolation of ranks reaches.
+        lam: How far the interpolation of ranks reaches, in the authors' units, in which ranks go from 0 to 1.
         margin: In units of logits.
 
     Example:
@@ -77,8 +77,9 @@ def ap_loss(output: Outputs, targets: Outputs, *, lam: float = 1.0, margin: floa
 def _one_class(scores: Tensor, positive: Tensor, lam: float, margin: float) -> Tensor:
     """1 - AP of the scores (n,) of one class."""
     pushed = scores - margin * (positive.to(scores) - 0.5)
-    among_all = blackbox_rank(pushed, lam)[positive]
-    among_positives = blackbox_rank(pushed[positive], lam)
+    reach = lam * len(scores) ** 2  # in units of plain ranks
+    among_all = blackbox_rank(pushed, reach)[positive]
+    among_positives = blackbox_rank(pushed[positive], reach)
     return 1 - (among_positives / among_all).mean()
 
 

@@ -31,10 +31,10 @@ _FROZEN = 5  # blocks that keep their ImageNet weights in training
 def bccd_faster_rcnn() -> nn.Module:
     """The bare network, with random weights: three classes and the background, 3,993,186 parameters."""
     try:
-        from torchvision.models.detection import FasterRCNN
-        from torchvision.models.detection.faster_rcnn import FastRCNNPredictor, TwoMLPHead
-        from torchvision.models.detection.rpn import AnchorGenerator
-        from torchvision.ops import MultiScaleRoIAlign
+        from torchvision.models.detection import FasterRCNN  # pyright: ignore[reportMissingImports]
+        from torchvision.models.detection.faster_rcnn import FastRCNNPredictor, TwoMLPHead  # pyright: ignore[reportMissingImports]
+        from torchvision.models.detection.rpn import AnchorGenerator  # pyright: ignore[reportMissingImports]
+        from torchvision.ops import MultiScaleRoIAlign  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise DataError(
             f"a detector needs torchvision, which cannot be imported ({error}): "
@@ -67,15 +67,16 @@ class SameConv(nn.Conv2d):
         torch.Size([1, 1, 4, 4])
     """
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002
         """The convolved maps, smaller by the stride only."""
         kernel, stride = self.kernel_size[0], self.stride[0]
-        high, wide = (max((-(-side // stride) - 1) * stride + kernel - side, 0) for side in x.shape[-2:])
+        high, wide = (max((-(-side // stride) - 1) * stride + kernel - side, 0) for side in input.shape[-2:])
         if high % 2 or wide % 2:
-            x = functional.pad(x, (wide // 2, wide - wide // 2, high // 2, high - high // 2))
-            high = wide = 0
+            # Padded beforehand, and not by the convolution, which pads both sides alike.
+            padded = functional.pad(input, (wide // 2, wide - wide // 2, high // 2, high - high // 2))
+            return functional.conv2d(padded, self.weight, self.bias, self.stride, 0, 1, self.groups)
         padding = (high // 2, wide // 2)
-        return functional.conv2d(x, self.weight, self.bias, self.stride, padding, 1, self.groups)
+        return functional.conv2d(input, self.weight, self.bias, self.stride, padding, 1, self.groups)
 
 
 class Block(nn.Module):
@@ -122,7 +123,7 @@ class Backbone(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        from torchvision.ops import FeaturePyramidNetwork
+        from torchvision.ops import FeaturePyramidNetwork  # pyright: ignore[reportMissingImports]
 
         self.out_channels = 64
         self.body = Body()

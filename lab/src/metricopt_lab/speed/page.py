@@ -16,6 +16,7 @@ _TITLES = {
     "f": "Two processes",
     "g": "Starting",
     "h": "The first answer, and silence",
+    "p": "Queries of a detector",
     "q": "Queries of the default search",
 }
 _HEAD = """# Performance

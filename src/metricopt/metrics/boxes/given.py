@@ -1,7 +1,7 @@
 """Boxes of many images side by side: what torchmetrics' layout, a list of one dict an image, holds."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,8 +33,8 @@ class Boxes:
 
     def at(self, index: np.ndarray) -> "Boxes":
         """Some of the boxes, in the order of `index`."""
-        parts = (self.image, self.label, self.corners, self.score, self.crowd, self.difficult)
-        return Boxes(*(part[index] for part in parts), self.images)
+        parts = ("image", "label", "corners", "score", "crowd", "difficult")
+        return replace(self, **{name: getattr(self, name)[index] for name in parts})
 
     @property
     def areas(self) -> np.ndarray:

@@ -158,8 +158,8 @@ class _Greedy:
         enough = (overlap >= self._least[..., None]) & self._free[:, rows]
         # Overlaps are at most 1: boxes that are to be found come before all others.
         worth = np.where(enough, overlap + 2.0 * ~self._ignored[rows], -1.0)
-        best = worth.shape[2] - 1 - worth[..., ::-1].argmax(2)[..., None]
-        return enough.any(2), best, np.ones(enough.shape[:2], dtype=bool)
+        best = np.asarray(worth.shape[2] - 1 - worth[..., ::-1].argmax(2)[..., None])
+        return np.asarray(enough.any(2)), best, np.ones(enough.shape[:2], dtype=bool)
 
     def _voc(self, rows: np.ndarray, overlap: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The box that is overlapped most, taken or not; the first of equals."""
