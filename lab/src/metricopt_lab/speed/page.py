@@ -16,6 +16,7 @@ _TITLES = {
     "f": "Two processes",
     "g": "Starting",
     "h": "The first answer, and silence",
+    "m": "Meta-training of a learned optimizer",
     "q": "Queries of the default search",
 }
 _HEAD = """# Performance
