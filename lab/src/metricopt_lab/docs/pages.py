@@ -8,6 +8,7 @@ from metricopt.core.errors import FileFormatError
 from metricopt.core.writing import write_text
 from metricopt_lab.cells import Experiment, Record, Settings, Store, experiments
 from metricopt_lab.cells.runner import rendered
+from metricopt_lab.optimizers.text import weights_table
 from metricopt_lab.problems.zoo import Half
 from metricopt_lab.quality import Quality
 from metricopt_lab.quality import Settings as QualitySettings
@@ -37,6 +38,11 @@ def detection(results: Path, docs: Path) -> str:
     return _page(docs, "detection", [_recorded("table6", results)], pictures=True)
 
 
+def learned(results: Path, docs: Path) -> str:  # noqa: ARG001
+    """Learned optimizers: how to use them, and the weights that come with the package."""
+    return f"{_page(docs, 'learned', [])}\n{weights_table()}\n"
+
+
 def recipe(results: Path, docs: Path) -> str:
     """The default search and what each part of it gains."""
     return _page(docs, "recipe", [_recorded("ablation", results)])
@@ -54,7 +60,7 @@ def performance(results: Path, docs: Path) -> str:  # noqa: ARG001
 
 
 PAGES: dict[str, Page] = {
-    f"{page.__name__}.md": page for page in (reproduction, cifar10, detection, recipe, quality, performance)
+    page.__name__ + ".md": page for page in (reproduction, cifar10, detection, learned, recipe, quality, performance)
 }
 """What makes each page, by its file."""
 

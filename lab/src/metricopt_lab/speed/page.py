@@ -17,6 +17,7 @@ _TITLES = {
     "g": "Starting",
     "h": "The first answer, and silence",
     "p": "Queries of a detector",
+    "m": "Meta-training of a learned optimizer",
     "q": "Queries of the default search",
 }
 _HEAD = """# Performance
