@@ -10,7 +10,8 @@ FOLDER = Path(__file__).parents[1] / "examples"
 
 
 def test_every_example_is_run_here():
-    assert {path.name for path in FOLDER.glob("*.py")} == {"any_metric.py", "images.py", "step_by_step.py"}
+    known = {"any_metric.py", "images.py", "retrieval.py", "step_by_step.py"}
+    assert {path.name for path in FOLDER.glob("*.py")} == known
 
 
 def test_any_metric_is_improved_on_held_out_data(capsys):
@@ -32,3 +33,10 @@ def test_a_convnet_and_a_metric_in_plain_python_improve_the_worst_class(capsys):
     assert result.accepted and result.ledger.used <= 100
     before, after = re.findall(r"on 497 test images: ([\d.]+) -> ([\d.]+)", capsys.readouterr().out)[0]
     assert float(after) < float(before) - 0.3
+
+
+def test_recall_of_unseen_classes_is_improved_and_folded_into_the_network(capsys):
+    result = runpy.run_path(str(FOLDER / "retrieval.py"))["main"]()
+    assert result.accepted and result.ledger.used <= 60
+    before, after = re.findall(r"unseen marks: ([\d.]+) -> ([\d.]+)", capsys.readouterr().out)[0]
+    assert float(after) > float(before) + 0.05

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Biases,
         ConditionalNorm,
         DynamicBias,
+        EmbeddingAffine,
         FiLM,
         LastLayer,
         OutputAffine,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from metricopt.adapters.saved import load_adapter, save_adapter
     from metricopt.api.optimize import optimize
     from metricopt.api.result import Result, load_result
+    from metricopt.data.sampling import PerClass
     from metricopt.metrics import CommandMetric, Constraint, HttpMetric, Metric
     from metricopt.paper.guided import MetricGuided
     from metricopt.paper.saved import load_value, save_value
@@ -49,7 +51,7 @@ __version__ = "0.2.0.dev0"
 _HOMES = {
     "metricopt.acceptance.comparison": ("Comparison",),
     "metricopt.adapters": (
-        *("Biases", "ConditionalNorm", "DynamicBias", "FiLM", "LastLayer", "OutputAffine"),
+        *("Biases", "ConditionalNorm", "DynamicBias", "EmbeddingAffine", "FiLM", "LastLayer", "OutputAffine"),
         *("WeightDirections", "adapt", "merge", "remove"),
     ),
     "metricopt.adapters.saved": ("load_adapter", "save_adapter"),
@@ -57,6 +59,7 @@ _HOMES = {
     "metricopt.api.result": ("Result", "load_result"),
     "metricopt.metrics": ("CommandMetric", "Constraint", "HttpMetric", "Metric"),
     "metricopt.paper.guided": ("MetricGuided",),
+    "metricopt.data.sampling": ("PerClass",),
     "metricopt.paper.saved": ("load_value", "save_value"),
     "metricopt.paper.stages": ("PAPER", "Stages", "finetune", "learn_value_function"),
     "metricopt.paper.training": ("Training",),
@@ -78,6 +81,7 @@ __all__ = [
     "ConditionalNorm",
     "Constraint",
     "DynamicBias",
+    "EmbeddingAffine",
     "FiLM",
     "HttpMetric",
     "LastLayer",
@@ -85,6 +89,7 @@ __all__ = [
     "MetricGuided",
     "Oracle",
     "OutputAffine",
+    "PerClass",
     "QueryLedger",
     "Recipe",
     "Result",

@@ -51,6 +51,8 @@ class ChannelMap(nn.Module):
 class ChannelCoordinates(nn.Module):
     """One coordinate of phi for each channel of several layers, times `strength`: the map without a matrix.
 
+    They are the coordinates from `first` on, of `dim` in all; all of them unless told otherwise.
+
     Example:
         >>> from metricopt.adapters.layers import survey
         >>> sites = survey(nn.Sequential(nn.Linear(4, 1), nn.BatchNorm1d(2))).sites
@@ -58,15 +60,16 @@ class ChannelCoordinates(nn.Module):
         {'0': tensor([2.]), '1': tensor([4., 6.])}
     """
 
-    def __init__(self, sites: tuple[Site, ...], *, strength: float) -> None:
+    def __init__(self, sites: tuple[Site, ...], *, strength: float, first: int = 0, dim: int | None = None) -> None:
         super().__init__()
         self.sizes = {site.name: site.channels for site in sites}
-        self.dim = sum(self.sizes.values())
-        self._strength = strength
+        total = sum(self.sizes.values())
+        self.dim = total if dim is None else dim
+        self._strength, self._own = strength, slice(first, first + total)
 
     def forward(self, phi: Tensor) -> dict[str, Tensor]:
         """Numbers per channel, by layer name, for phi (dim,)."""
-        numbers = self._strength * phi
+        numbers = self._strength * phi[self._own]
         return dict(zip(self.sizes, numbers.split(list(self.sizes.values())), strict=True))
 
 
@@ -80,7 +83,10 @@ class ScaleAndShift(Modulation):
     """
 
     def __init__(
-        self, sites: tuple[Site, ...], scale: ChannelMap | None, shift: ChannelMap | ChannelCoordinates
+        self,
+        sites: tuple[Site, ...],
+        scale: ChannelMap | ChannelCoordinates | None,
+        shift: ChannelMap | ChannelCoordinates,
     ) -> None:
         super().__init__()
         self.dim = shift.dim
@@ -115,7 +121,7 @@ class ChannelModulation(ScaleAndShift):
 
     def hooks(self, phi: Tensor) -> dict[str, Hook]:
         """For each layer the affine map of its output."""
-        return {name: partial(affine_hook, affine, self.axes[name]) for name, affine in self.affines(phi).items()}
+        return {name: partial(_affine_hook, affine, self.axes[name]) for name, affine in self.affines(phi).items()}
 
     def fold(self, phi: Tensor, net: nn.Module) -> None:
         """Scale and shift the last thing each layer does."""
@@ -188,6 +194,5 @@ def set_weight_and_bias(layer: nn.Module, weight: Tensor, bias: Tensor) -> None:
         layer.affine = True
 
 
-def affine_hook(affine: Affine, axis: int, _layer: nn.Module, _inputs: tuple[Any, ...], output: Tensor) -> Tensor:
-    """A layer's output, scaled and shifted: as a hook, once `affine` and `axis` are known."""
+def _affine_hook(affine: Affine, axis: int, _layer: nn.Module, _inputs: tuple[Any, ...], output: Tensor) -> Tensor:
     return modulated(output, affine, axis)
