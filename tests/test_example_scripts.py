@@ -22,6 +22,7 @@ def test_every_example_is_run_here():
         "hugging_face_reviews.py",
         "images.py",
         "job.py",
+        "retrieval.py",
         "step_by_step.py",
         "text_generation.py",
     }
@@ -88,3 +89,10 @@ def test_a_detector_gains_in_ap50_where_the_light_is_dimmed(capsys):
     assert result.ledger.used <= 40
     before, after = re.findall(r"on 60 test images: ([\d.]+) -> ([\d.]+)", capsys.readouterr().out)[0]
     assert float(after) > float(before)
+
+
+def test_recall_of_unseen_classes_is_improved_and_folded_into_the_network(capsys):
+    result = runpy.run_path(str(FOLDER / "retrieval.py"))["main"]()
+    assert result.accepted and result.ledger.used <= 60
+    before, after = re.findall(r"unseen marks: ([\d.]+) -> ([\d.]+)", capsys.readouterr().out)[0]
+    assert float(after) > float(before) + 0.05

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Biases,
         ConditionalNorm,
         DynamicBias,
+        EmbeddingAffine,
         FiLM,
         LastLayer,
         OutputAffine,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from metricopt.api.optimize import optimize
     from metricopt.api.result import Result, load_result
     from metricopt.api.study import Study, study
+    from metricopt.data.sampling import PerClass
     from metricopt.integrations.huggingface import from_trainer
     from metricopt.integrations.lightning import MetricOptCallback
     from metricopt.integrations.sklearn import MetricOptClassifier, MetricOptRegressor
@@ -60,7 +62,7 @@ __version__ = "0.2.0.dev0"
 _HOMES = {
     "metricopt.acceptance.comparison": ("Comparison",),
     "metricopt.adapters": (
-        *("Biases", "ConditionalNorm", "DynamicBias", "FiLM", "LastLayer", "OutputAffine"),
+        *("Biases", "ConditionalNorm", "DynamicBias", "EmbeddingAffine", "FiLM", "LastLayer", "OutputAffine"),
         *("Parameters", "WeightDirections", "adapt", "merge", "remove"),
     ),
     "metricopt.adapters.saved": ("load_adapter", "save_adapter"),
@@ -78,6 +80,7 @@ _HOMES = {
     "metricopt.paper.learned.optimizer": ("LearnedOptimizer",),
     "metricopt.paper.learned.settings": ("MetaTraining",),
     "metricopt.paper.learned.weights": ("load_optimizer", "save_optimizer"),
+    "metricopt.data.sampling": ("PerClass",),
     "metricopt.paper.saved": ("load_value", "save_value"),
     "metricopt.paper.stages": ("PAPER", "Stages", "finetune", "learn_value_function"),
     "metricopt.paper.training": ("Training",),
@@ -99,6 +102,7 @@ __all__ = [
     "ConditionalNorm",
     "Constraint",
     "DynamicBias",
+    "EmbeddingAffine",
     "FiLM",
     "HttpMetric",
     "LastLayer",
@@ -114,6 +118,7 @@ __all__ = [
     "Oracle",
     "OutputAffine",
     "Parameters",
+    "PerClass",
     "QueryLedger",
     "Recipe",
     "Result",

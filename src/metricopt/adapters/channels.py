@@ -53,7 +53,7 @@ class ChannelMap(nn.Module):
 class ChannelCoordinates(nn.Module):
     """One coordinate of phi for each channel of several layers, times `strength`: the map without a matrix.
 
-    With `half` of 0 or 1 phi has twice as many, and this takes the first or the second half of them.
+    They are the coordinates from `first` on, of `dim` in all; all of them unless told otherwise.
 
     Example:
         >>> from metricopt.adapters.layers import survey
@@ -62,13 +62,12 @@ class ChannelCoordinates(nn.Module):
         {'0': tensor([2.]), '1': tensor([4., 6.])}
     """
 
-    def __init__(self, sites: tuple[Site, ...], *, strength: float, half: int | None = None) -> None:
+    def __init__(self, sites: tuple[Site, ...], *, strength: float, first: int = 0, dim: int | None = None) -> None:
         super().__init__()
         self.sizes = {site.name: site.channels for site in sites}
-        count = sum(self.sizes.values())
-        self.dim = count if half is None else 2 * count
-        self._own = slice(0, count) if half is None else slice(half * count, (half + 1) * count)
-        self._strength = strength
+        total = sum(self.sizes.values())
+        self.dim = total if dim is None else dim
+        self._strength, self._own = strength, slice(first, first + total)
 
     def forward(self, phi: Tensor) -> dict[str, Tensor]:
         """Numbers per channel, by layer name, for phi (dim,)."""
@@ -124,7 +123,7 @@ class ChannelModulation(ScaleAndShift):
 
     def hooks(self, phi: Tensor) -> dict[str, Hook]:
         """For each layer the affine map of its output."""
-        return {name: partial(affine_hook, affine, self.axes[name]) for name, affine in self.affines(phi).items()}
+        return {name: partial(_affine_hook, affine, self.axes[name]) for name, affine in self.affines(phi).items()}
 
     def fold(self, phi: Tensor, net: nn.Module) -> None:
         """Scale and shift the last thing each layer does."""
@@ -215,6 +214,5 @@ def set_weight_and_bias(layer: nn.Module, weight: Tensor, bias: Tensor) -> None:
         layer.affine = True
 
 
-def affine_hook(affine: Affine, axis: int, _layer: nn.Module, _inputs: tuple[Any, ...], output: Tensor) -> Tensor:
-    """A layer's output, scaled and shifted: as a hook, once `affine` and `axis` are known."""
+def _affine_hook(affine: Affine, axis: int, _layer: nn.Module, _inputs: tuple[Any, ...], output: Tensor) -> Tensor:
     return modulated(output, affine, axis)

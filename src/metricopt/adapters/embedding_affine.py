@@ -1,14 +1,12 @@
 """Embedding affine: every unit of the layer that makes an embedding scaled and shifted, before it is normalised."""
 
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
-from torch import Generator, Tensor, nn
+from torch import Generator
 
-from metricopt.adapters.channels import Affine, affine_hook, fold_affine
-from metricopt.adapters.layers import CONVOLUTION, LINEAR, SAMPLE_NORM, Site, Survey, listing, named_sites
-from metricopt.adapters.spec import ADAPTERS, Hook, Modulation, SingleAdapter
+from metricopt.adapters.channels import ChannelCoordinates, ChannelModulation
+from metricopt.adapters.layers import CONVOLUTION, LINEAR, SAMPLE_NORM, Survey, listing, named_sites
+from metricopt.adapters.spec import ADAPTERS, SingleAdapter
 from metricopt.core.errors import AdapterError
 
 _KINDS = LINEAR + CONVOLUTION + SAMPLE_NORM
@@ -27,6 +25,7 @@ class EmbeddingAffine(SingleAdapter):
 
     Example:
         >>> import torch
+        >>> from torch import nn
         >>> from metricopt.adapters import adapt
         >>> net = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2), nn.Softmax(dim=1))
         >>> model = adapt(net, EmbeddingAffine(), example=torch.zeros(2, 4))
@@ -37,7 +36,7 @@ class EmbeddingAffine(SingleAdapter):
     layer: str | None = None
     strength: float = 0.2
 
-    def bind(self, found: Survey, generator: Generator) -> "EmbeddingModulation":  # noqa: ARG002
+    def bind(self, found: Survey, generator: Generator) -> ChannelModulation:  # noqa: ARG002
         """Its modulation of the network that was surveyed."""
         sites = found.of_kind(_KINDS) if self.layer is None else named_sites(found, (self.layer,), _KINDS)
         if not sites:
@@ -45,42 +44,12 @@ class EmbeddingAffine(SingleAdapter):
                 f"no layer makes an embedding: {listing(found)}; expected a linear, convolutional or normalising one: "
                 f"name it as EmbeddingAffine(layer=...)"
             )
-        return EmbeddingModulation(sites[-1], self.strength)
+        site = sites[-1:]
+        dim = 2 * site[0].channels
+        scale = ChannelCoordinates(site, strength=self.strength, dim=dim)
+        shift = ChannelCoordinates(site, strength=self.strength, dim=dim, first=dim // 2)
+        return ChannelModulation(site, scale, shift)
 
 
 # Called, not decorating: the registry's decorator would hide the class's own arguments from type checkers.
 ADAPTERS.add("embedding_affine")(EmbeddingAffine)
-
-
-class EmbeddingModulation(Modulation):
-    """One layer's output scaled and shifted unit by unit.
-
-    Example:
-        >>> from metricopt.adapters import adapt
-        >>> adapt(nn.Linear(4, 3), EmbeddingAffine()).modulations[0].layers
-        ('',)
-    """
-
-    reads_inputs = False
-
-    def __init__(self, site: Site, strength: float) -> None:
-        super().__init__()
-        self.dim = 2 * site.channels
-        self.layers = (site.name,)
-        self._axis, self._strength = site.axis, strength
-
-    def hooks(self, phi: Tensor) -> dict[str, Hook]:
-        """The affine map of the layer's output."""
-        return {self.layers[0]: partial(affine_hook, self._affine(phi), self._axis)}
-
-    def on_output(self, phi: Tensor, output: Any) -> Any:  # noqa: ARG002
-        """The output as it is."""
-        return output
-
-    def fold(self, phi: Tensor, net: nn.Module) -> None:
-        """Scale and shift the last thing the layer does."""
-        fold_affine(net.get_submodule(self.layers[0]), self._affine(phi))
-
-    def _affine(self, phi: Tensor) -> Affine:
-        scale, shift = (self._strength * phi).chunk(2)
-        return Affine(scale, shift)

@@ -45,7 +45,10 @@ class LayerAffine(SingleAdapter):
             sites = named_sites(found, self.layers, EVERY_KIND + pooling())
         # Not in the order of calls, which only an example tells: phi would mean something else without it.
         sites = tuple(sorted(sites, key=lambda site: found.defined.index(site.name)))
-        scale, shift = (ChannelCoordinates(sites, strength=self.strength, half=half) for half in (0, 1))
+        count = sum(site.channels for site in sites)
+        scale, shift = (
+            ChannelCoordinates(sites, strength=self.strength, first=first, dim=2 * count) for first in (0, count)
+        )
         modulation = ChannelModulation(sites, scale, shift)
         if len(sites) == 1:  # otherwise it is no shift of what the network says
             modulation.shifts = slice(sites[0].channels, 2 * sites[0].channels)
