@@ -154,9 +154,10 @@ def test_the_metric_is_never_asked_more_often_than_granted_and_every_call_is_cou
     assert result.ledger.used == len(result.ledger.queries) == queries
     assert len(counted.rows) == result.ledger.calls
     assert result.ledger.calls == result.ledger.used + result.ledger.resamples + result.ledger.decisions
-    # 360 rows are searched on, 240 held out. Acceptance: two models on all held-out rows and on 500 resamples.
-    assert counted.rows.count(240) == result.ledger.decisions == 2 * 501
-    assert counted.rows.count(360) == len(counted.rows) - 2 * 501
+    # 360 rows are searched on, 240 held out. Acceptance: the original, the search's best and, if that is another, the
+    # best start or threshold, on all held-out rows and on 500 resamples.
+    assert counted.rows.count(240) == result.ledger.decisions in (2 * 501, 3 * 501)
+    assert counted.rows.count(360) == len(counted.rows) - result.ledger.decisions
 
 
 @pytest.mark.filterwarnings(f"ignore::{FlatValueWarning.__module__}.{FlatValueWarning.__name__}")

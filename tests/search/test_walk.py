@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -216,5 +217,5 @@ def test_a_start_that_has_seen_the_metrics_labels_has_to_be_ahead_by_more_than_l
         task = Doubtful(dim=4)
         starts = torch.stack([0.1 * task.optimum, 0.1 * task.optimum])
         starts[position] = task.optimum
-        found = found_by(Oracle(task), 3, starts=starts)
+        found = found_by(Oracle(task), 3, starts=starts, recipe=replace(FAST, caution=1.0))
         assert torch.equal(found.outcome.phi, task.optimum) is expected

@@ -11,6 +11,7 @@ from metricopt_lab.problems.zoo import PROBLEMS
 from metricopt_lab.quality.cell import QualityCell
 from metricopt_lab.quality.ground import Ground
 from metricopt_lab.quality.methods import METHODS, OURS, SEARCH_VERSION, methods_of
+from metricopt_lab.quality.newest import newest
 from metricopt_lab.quality.plots import plot_duels, plot_gains
 from metricopt_lab.quality.settings import Settings
 from metricopt_lab.quality.tables import markdown
@@ -94,7 +95,7 @@ class Quality(Experiment[QualityCell, Ground]):
 
     def shown(self, records: Mapping[str, Record]) -> list[Record]:
         """All of the present benchmark, whatever was asked for now."""
-        return [record for _, record in sorted(records.items()) if record["benchmark"] == BENCHMARK_VERSION]
+        return newest([record for _, record in sorted(records.items()) if record["benchmark"] == BENCHMARK_VERSION])
 
     def text(self, records: Sequence[Record]) -> str:
         """Targets, gains, duels, what acceptance costs, time, and every problem."""

@@ -40,19 +40,21 @@ def plot_gains(records: Sequence[Record], path: Path) -> None:
 def _gain_panel(axes: Axes, records: Sequence[Record]) -> None:
     found, budgets = normalised(records), sorted({record["queries"] for record in records})
     full = max(len(each) for each in found.values())
-    shown = [name for name in ordered(records) if all(len(found.get((name, q), ())) == full for q in budgets)]
+    # A line ends where its method was measured on all problems for the last time.
+    measured = {name: [q for q in budgets if len(found.get((name, q), ())) == full] for name in ordered(records)}
+    shown = [name for name in measured if measured[name]]
     ends: list[tuple[float, str, str]] = []
     heights = [0.0, 1.0]
     for rank, method in enumerate(shown):
-        means = [interval(found[method, queries]) for queries in budgets]
+        means = [interval(found[method, queries]) for queries in measured[method]]
         mine = method == OURS
         colour = _ORANGE if method.startswith(OURS) else _SHADES[rank % len(_SHADES)]
         line = "-" if mine or not method.startswith(OURS) else "--"
-        axes.plot(budgets, [one.mean for one in means], line, color=colour, linewidth=2.8 if mine else 1.3, marker="o",
-                  markersize=5 if mine else 3, zorder=3 if mine else 2)  # fmt: skip
+        axes.plot(measured[method], [one.mean for one in means], line, color=colour, linewidth=2.8 if mine else 1.3,
+                  marker="o", markersize=5 if mine else 3, zorder=3 if mine else 2)  # fmt: skip
         if mine:
             low, high = [one.low for one in means], [one.high for one in means]
-            axes.fill_between(budgets, low, high, color=colour, alpha=0.13, linewidth=0)
+            axes.fill_between(measured[method], low, high, color=colour, alpha=0.13, linewidth=0)
         ends.append((means[-1].mean, method, colour))
         heights += [one.mean for one in means]
     # The lines say how high the panel is; a band of few problems may leave it.

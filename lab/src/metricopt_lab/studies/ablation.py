@@ -36,7 +36,8 @@ SEARCHES = {
     "no-descent": Recipe(descent=0),
     "not-whitened": Recipe(whiten=False),
     "no-group-gradients": Recipe(guided=False),
-    "incautious": Recipe(caution=0.0),
+    "cautious": Recipe(caution=1.0),
+    "no-evolution": Recipe(evolution=10**9),
 }
 """The default search without one of its parts: `search.recipe` says what each is."""
 
