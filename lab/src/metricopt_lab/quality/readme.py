@@ -7,6 +7,7 @@ from metricopt_lab.cells import Record
 from metricopt_lab.markdown import table
 from metricopt_lab.problems.zoo import Half
 from metricopt_lab.quality.gains import interval, normalised, seen
+from metricopt_lab.quality.recipes import widest
 from metricopt_lab.quality.tables import ordered
 
 BEGIN, END = "<!-- quality: begin -->", "<!-- quality: end -->"
@@ -19,7 +20,7 @@ _ABOUT: dict[Half, str] = {
 
 def readme_part(records: Sequence[Record], half: Half) -> str:
     """Shares of the best gain by method and budget, with processor seconds; labels visible, then hidden."""
-    parts = []
+    parts, records = [], widest(records)
     for visible, title in ((True, "Labels of the validation rows visible"), (False, "Labels hidden")):
         some = seen(records, labels_visible=visible)
         if some:
