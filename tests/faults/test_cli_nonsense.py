@@ -67,6 +67,7 @@ NONSENSE = {
         "--out": FOLDERS,
         "--queries": ("a,b", "-5", "150,50", "", "50,,150", "1e2"),
         "--seeds": (*NUMBERS, "0"),
+        "--first-seed": (*NUMBERS, "-1", "5"),
         "--problems": ("mars",),
         "--methods": ("magic", "metricopt@unknown"),
         "--workers": (*NUMBERS, "0", "-1"),

@@ -5,6 +5,7 @@ import pytest
 from metricopt_lab.quality.acceptance import verdicts
 from metricopt_lab.quality.duels import differences, duel, word
 from metricopt_lab.quality.gains import best_gains, difference, interval, mean_of, normalised, seen
+from metricopt_lab.quality.recipes import by_recipe, widest
 from metricopt_lab.quality.tables import markdown, ordered, queries_needed
 from metricopt_lab.quality.targets import better, fewer_queries, highest, not_worse, targets
 from metricopt_lab.quality.timing import ratio
@@ -18,7 +19,7 @@ def record(problem=P, method="metricopt", seed=0, queries=150, gain=0.1, propose
         "key": f"{problem}{seed}{method}{queries}", "problem": problem, "method": method, "seed": seed,
         "queries": queries, "metric": "mcr", "offered": True, "cost_before": 0.5, "cost_returned": 0.5 - gain,
         "cost_proposed": 0.5 - (gain if proposed is None else proposed), "seconds": 4.0, "cpu_seconds": 4.0,
-        "calls": queries, "details": {"accepted": proposed is None, "wanted_confidence": 0.9}, **more,
+        "version": 1, "calls": queries, "details": {"accepted": proposed is None, "wanted_confidence": 0.9}, **more,
     }  # fmt: skip
 
 
@@ -131,3 +132,17 @@ def test_the_page_has_every_method_problem_and_target_ours_first():
     text = markdown(records, "development")
     assert all(part in text for part in (P, Q, HIDDEN, "finetune_bias", "## Targets", "## What acceptance costs"))
     assert ordered(records)[0] == "metricopt"
+
+
+def test_seeds_of_a_former_recipe_are_told_apart_from_those_of_the_present_one():
+    old = [
+        record(seed=0, version=104),
+        record("reviews_f1", seed=0, version=104),
+        record(method="bias", seed=0, gain=0),
+    ]
+    new = [record(seed=1, version=200, gain=0.3), record(method="bias", seed=1)]
+    groups = by_recipe([*old, *new])
+    assert list(groups) == [200, 104] and groups[200] == new and groups[104] == old
+    assert widest([*old, *new]) == old  # measured on two problems
+    text = markdown([*old, *new], "development")
+    assert "Version 200 of ours" in text and "Version 104" not in text

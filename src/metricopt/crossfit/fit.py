@@ -187,13 +187,23 @@ def fit(learner: Learner, plan: Plan, *, seed: int, tick: Tick) -> Fitted:
         rate, state = _at_best_rate(own, every, fold_of, rates, tick=tick, **how)
         rates = [rate]  # of the first kind: to try both for all of them would take nearly twice as long
         states.append(_settled(own, state, by_class=kind.balanced, tick=tick))
-    head = head_of(learner, seed=seed, tick=tick) if plan.kinds else None
-    for kind in settings.of_last_layer if head is not None else ():
+    states += _last_layers(learner, fold_of, tick=tick, **how) if plan.kinds else []
+    return Fitted(fold_of, states)
+
+
+def _last_layers(learner: Learner, fold_of: Tensor, *, epochs: int, seed: int, tick: Tick) -> list[State]:
+    """Finetunings of the last layer, one for each kind of it; none where it cannot learn on its own."""
+    wanted = learner.settings.of_last_layer
+    head = head_of(learner, seed=seed, tick=tick) if wanted else None
+    if head is None:
+        return []
+    states = []
+    for kind in wanted:
         own = replace(head.learner, ranks=kind.ranks)
         every = _draws(own, kind, fold_of, seed=seed)
-        _, state = _at_best_rate(own, every, fold_of, LAST_RATES, tick=lambda _: tick(0), **how)
+        _, state = _at_best_rate(own, every, fold_of, LAST_RATES, epochs=epochs, seed=seed, tick=lambda _: tick(0))
         states.append(head.whole(_settled(own, state, by_class=kind.balanced, tick=tick)))
-    return Fitted(fold_of, states)
+    return states
 
 
 def _at_best_rate(

@@ -13,6 +13,7 @@ from metricopt_lab.quality.ground import Ground
 from metricopt_lab.quality.methods import METHODS, OURS, SEARCH_VERSION, methods_of
 from metricopt_lab.quality.newest import newest
 from metricopt_lab.quality.plots import plot_duels, plot_gains
+from metricopt_lab.quality.recipes import widest
 from metricopt_lab.quality.settings import Settings
 from metricopt_lab.quality.tables import markdown
 
@@ -104,8 +105,9 @@ class Quality(Experiment[QualityCell, Ground]):
     def draw(self, records: Sequence[Record], folder: Path) -> None:
         """Gains over budgets, and duels."""
         gains, duels = self.pictures
-        plot_gains(records, folder / gains)
-        plot_duels(records, folder / duels)
+        main = widest(records)
+        plot_gains(main, folder / gains)
+        plot_duels(main, folder / duels)
 
     @property
     def pictures(self) -> tuple[str, ...]:

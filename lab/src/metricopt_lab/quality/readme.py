@@ -7,6 +7,8 @@ from metricopt_lab.cells import Record
 from metricopt_lab.markdown import table
 from metricopt_lab.problems.zoo import Half
 from metricopt_lab.quality.gains import interval, normalised, seen
+from metricopt_lab.quality.methods import OUR_VERSION
+from metricopt_lab.quality.recipes import widest
 from metricopt_lab.quality.tables import ordered
 
 BEGIN, END = "<!-- quality: begin -->", "<!-- quality: end -->"
@@ -19,13 +21,15 @@ _ABOUT: dict[Half, str] = {
 
 def readme_part(records: Sequence[Record], half: Half) -> str:
     """Shares of the best gain by method and budget, with processor seconds; labels visible, then hidden."""
-    parts = []
+    parts, records = [], widest(records)
     for visible, title in ((True, "Labels of the validation rows visible"), (False, "Labels hidden")):
         some = seen(records, labels_visible=visible)
         if some:
             problems = len({record["problem"] for record in some})
             seeds = len({record["seed"] for record in some})
-            parts += [f"**{title}** ({problems} problems, {seeds} seeds; {_ABOUT[half]}):", gain_and_seconds(some)]
+            former = any(record["method"] == "metricopt" and record["version"] < OUR_VERSION for record in some)
+            about = f"{_ABOUT[half]}, with the recipe before the present one" if former and visible else _ABOUT[half]
+            parts += [f"**{title}** ({problems} problems, {seeds} seeds; {about}):", gain_and_seconds(some)]
     return "\n\n".join(parts)
 
 

@@ -47,6 +47,11 @@ class Settings:
             )
         if not 1 <= self.seeds <= len(DEVELOPMENT_SEEDS):
             raise BudgetError(f"{self.seeds} seeds were asked for; expected 1 to {len(DEVELOPMENT_SEEDS)}")
+        every = FINAL_SEEDS if self.half == "final" else DEVELOPMENT_SEEDS
+        if self.first_seed not in (0, *every):
+            raise BudgetError(
+                f"the first seed is {self.first_seed}; expected one of the {self.half} half: {every[0]} to {every[-1]}"
+            )
 
     @property
     def seed_list(self) -> list[int]:

@@ -20,6 +20,7 @@ from metricopt_lab.quality.gains import (
     normalised,
     seen,
 )  # fmt: skip
+from metricopt_lab.quality.recipes import by_recipe, widest
 from metricopt_lab.quality.targets import OURS, targets
 from metricopt_lab.quality.timing import cpu_seconds, network_of
 
@@ -30,17 +31,35 @@ TITLES = {"development": "Development half: looked at while the method was made"
 
 def markdown(records: Sequence[Record], half: Half) -> str:
     """All tables of a half."""
-    parts = [f"# {TITLES[half]}", introduction(records)]
-    judged = targets(records)
-    if judged:
-        words = {True: "met", False: "**missed**", None: "not measured"}
-        parts += ["## Targets", table(["target", "", "found"], [[t.name, words[t.met], t.found] for t in judged])]
+    main = widest(records)
+    parts = [f"# {TITLES[half]}", introduction(main)]
+    parts += target_table(main)
     for visible, title in ((True, "Labels visible"), (False, "Labels hidden")):
-        some = seen(records, labels_visible=visible)
+        some = seen(main, labels_visible=visible)
         if some:
             parts += sections(some, title)
-    parts += ["## What acceptance costs", acceptance_table(records)]
+    parts += ["## What acceptance costs", acceptance_table(main)]
+    for version, some in by_recipe(records).items():
+        if any(record not in main for record in some):
+            parts += other_recipe(version, seen(some, labels_visible=True))
     return "\n\n".join(parts) + "\n"
+
+
+def target_table(records: Sequence[Record]) -> list[str]:
+    """The targets with their heading; nothing if the records cannot tell of any."""
+    judged = targets(records)
+    if not judged:
+        return []
+    words = {True: "met", False: "**missed**", None: "not measured"}
+    return ["## Targets", table(["target", "", "found"], [[t.name, words[t.met], t.found] for t in judged])]
+
+
+def other_recipe(version: int, records: Sequence[Record]) -> list[str]:
+    """What there is of a version of ours that was measured on fewer problems."""
+    seeds, problems = sorted({record["seed"] for record in records}), {record["problem"] for record in records}
+    title = f"Version {version} of ours, labels visible"
+    told = f"Seeds {', '.join(map(str, seeds))}; {len(problems)} problems, not all of them with every seed."
+    return [f"## {title}", told, *sections(records, title), "## What its acceptance costs", acceptance_table(records)]
 
 
 def introduction(records: Sequence[Record]) -> str:
