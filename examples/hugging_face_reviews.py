@@ -128,7 +128,8 @@ def main(
     after, _ = said(better, data["test"])
     numbers = {
         "metric": name, "seed": seed, "rows": {part: len(rows) for part, rows in data.items()}, "queries": queries,
-        "calls": result.ledger.calls, "accepted": result.accepted, "seconds": round(result.seconds, 1), "cpu_seconds": round(time.process_time(), 1),
+        "calls": result.ledger.calls, "accepted": result.accepted, "seconds": round(result.seconds, 1),
+        "cpu_seconds": round(time.process_time(), 1),
         "original": metric.value(before, truth), "threshold": metric.value(before + bias, truth),
         "metricopt": metric.value(after, truth),
         "gain_over_threshold": interval(metric, before + bias, after, truth, seed),
