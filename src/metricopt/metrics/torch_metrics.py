@@ -1,6 +1,7 @@
 """Objects of torchmetrics as functions without memory."""
 
 import copy
+import difflib
 import sys
 from typing import Any, final
 
@@ -8,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from metricopt.core.errors import MetricError
+from metricopt.core.errors import MetricError, UnknownNameError
+from metricopt.core.extras import needed
 
 _FROM_MINUS_ONE = ("MatthewsCorrCoef", "CohenKappa")
 
@@ -24,6 +26,29 @@ def is_torchmetric(candidate: Any) -> bool:
     # Whoever holds such an object has imported its library; importing it here would cost everybody else seconds.
     module = sys.modules.get("torchmetrics")
     return module is not None and isinstance(candidate, module.Metric)
+
+
+def torchmetric(name: str) -> Any:
+    """An object of torchmetrics by the name of its class, which needs no argument.
+
+    Example:
+        >>> torchmetric("BinaryF1Score")
+        BinaryF1Score()
+    """
+    module = needed("torchmetrics", extra="dev", purpose=f"metric 'torchmetrics:{name}'")
+    places = (module, module.classification, module.regression)
+    kind = next((vars(place)[name] for place in places if name in vars(place)), None)
+    if not isinstance(kind, type):
+        known = [each for place in places for each in vars(place) if each[:1].isupper()]
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5) or ["BinaryF1Score"]
+        raise UnknownNameError(f"torchmetrics has no metric named {name!r}; did you mean 'torchmetrics:{near[0]}'?")
+    try:
+        return kind()
+    except (TypeError, ValueError) as error:
+        raise MetricError(
+            f"torchmetrics' {name} needs arguments ({' '.join(str(error).split())[:120]}); expected the object: pass "
+            f"metric=torchmetrics.{name}(...)"
+        ) from error
 
 
 def is_collection(candidate: Any) -> bool:
