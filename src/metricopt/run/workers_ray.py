@@ -48,7 +48,7 @@ class RayCrew(Crew):
                 found.append((ticket, True, pickle.loads(self._ray.get(reference))))
                 self._free.append(actor)
             except self._ray.exceptions.RayError:
-                # The actor or its node is gone. One that Ray restarts refuses calls until it is there; a new one does not.
+                # It or its node is gone. One that Ray restarts refuses calls until it is there; a new one does not.
                 found.append((ticket, False, None))
                 self._free.append(self._hire())
         return found
