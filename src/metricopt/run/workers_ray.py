@@ -101,7 +101,9 @@ def _begun(ray: Any, count: int) -> bool:
             if address:
                 ray.init(address=address, log_to_driver=False, logging_level="ERROR")
             else:
-                ray.init(num_cpus=count, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+                # "local": a cluster that was killed here leaves its address behind, and would be looked for.
+                own = {"address": "local", "num_cpus": count, "include_dashboard": False}
+                ray.init(**own, log_to_driver=False, logging_level="ERROR")
         except Exception as error:  # Ray raises all kinds, also the bare one
             raise WorkerError(
                 f"no Ray at {address or 'this machine'} ({str(error)[:120]}); expected a cluster: start one with "
