@@ -1,5 +1,6 @@
 """Ray: resident workers on two nodes of this machine; one is killed, a model is loaded once, Ray may be absent."""
 
+import contextlib
 import os
 import signal
 import sys
@@ -72,8 +73,10 @@ def test_a_worker_killed_in_the_middle_of_a_run_loses_no_answer_and_is_counted(c
     def accuracy(truth, labels):
         with calls.open("a") as file:
             file.write("x")
-        if len(calls.read_text()) == 15:
-            os.kill(os.getpid(), signal.SIGKILL)
+        if len(calls.read_text()) >= 15:
+            with contextlib.suppress(FileExistsError):
+                calls.with_suffix(".death").touch(exist_ok=False)  # one of them only
+                os.kill(os.getpid(), signal.SIGKILL)
         return float((truth == labels).mean())
 
     torch.manual_seed(0)
@@ -95,7 +98,7 @@ def test_a_worker_killed_in_the_middle_of_a_run_loses_no_answer_and_is_counted(c
 def test_more_workers_than_processors_are_refused(cluster, monkeypatch):
     monkeypatch.setattr("metricopt.run.workers_ray.PATIENCE", 8.0)
     with (
-        pytest.raises(WorkerError, match="Ray started 4 of 5 workers within 8 s; its nodes have 4 processors in all"),
+        pytest.raises(WorkerError, match=r"Ray started \d of 5 workers within 8 s; its nodes have 4 processors in all"),
         hired(abs, workers=5, executor="ray"),
     ):
         pass

@@ -17,7 +17,7 @@ PATIENCE = 300.0
 
 @final
 class RayCrew(Crew):
-    """Actors spread over the nodes of a cluster; Ray starts one that died anew, perhaps on another node."""
+    """Actors spread over the nodes of a cluster; in place of one that died another is made, perhaps on another node."""
 
     def __init__(self, function: Function, count: int) -> None:
         super().__init__(count)
@@ -25,9 +25,10 @@ class RayCrew(Crew):
         self._own = _begun(ray, count)
         try:
             # Stored once; every node fetches it once, every actor loads it once.
-            stored = self._stored = ray.put(_content(function))  # held: an actor that is made anew fetches it again
-            made = ray.remote(num_cpus=1, max_restarts=-1, scheduling_strategy="SPREAD")(_Actor)
-            self._free = [made.remote(stored) for _ in range(count)]
+            stored = ray.put(_content(function))
+            made = ray.remote(num_cpus=1, max_restarts=0, scheduling_strategy="SPREAD")(_Actor)
+            self._hire = lambda: made.remote(stored)
+            self._free = [self._hire() for _ in range(count)]
             _check_room(ray, self._free)
         except BaseException:
             self.close()
@@ -45,9 +46,11 @@ class RayCrew(Crew):
             actor, ticket = self._busy.pop(reference)
             try:
                 found.append((ticket, True, pickle.loads(self._ray.get(reference))))
-            except self._ray.exceptions.RayError:  # the actor or its node is gone; Ray makes another one
+                self._free.append(actor)
+            except self._ray.exceptions.RayError:
+                # It or its node is gone. One that Ray restarts refuses calls until it is there; a new one does not.
                 found.append((ticket, False, None))
-            self._free.append(actor)
+                self._free.append(self._hire())
         return found
 
     def close(self) -> None:
@@ -98,7 +101,9 @@ def _begun(ray: Any, count: int) -> bool:
             if address:
                 ray.init(address=address, log_to_driver=False, logging_level="ERROR")
             else:
-                ray.init(num_cpus=count, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+                # "local": a cluster that was killed here leaves its address behind, and would be looked for.
+                own = {"address": "local", "num_cpus": count, "include_dashboard": False}
+                ray.init(**own, log_to_driver=False, logging_level="ERROR")
         except Exception as error:  # Ray raises all kinds, also the bare one
             raise WorkerError(
                 f"no Ray at {address or 'this machine'} ({str(error)[:120]}); expected a cluster: start one with "
