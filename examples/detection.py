@@ -47,11 +47,11 @@ def trained() -> nn.Module:
     torch.manual_seed(0)
     net = FasterRCNN(
         Backbone(), 3, min_size=64, max_size=64, rpn_anchor_generator=AnchorGenerator(((12, 20),), ((1.0,),)),
-        box_roi_pool=MultiScaleRoIAlign(["0"], 4, 2), rpn_post_nms_top_n_test=30,
-        box_detections_per_img=20,
+        box_roi_pool=MultiScaleRoIAlign(["0"], 4, 2), rpn_post_nms_top_n_test=15, rpn_post_nms_top_n_train=100,
+        box_detections_per_img=20, box_batch_size_per_image=64,
     )  # fmt: skip
     images, targets = squares(64, seed=0)
-    optimizer = torch.optim.Adam(net.parameters(), lr=2e-3)
+    optimizer = torch.optim.Adam(net.parameters(), lr=5e-3)
     for step in range(80):
         some = range(8 * step % 64, 8 * step % 64 + 8)
         losses = net([images[i] for i in some], [targets[i] for i in some])
@@ -67,17 +67,17 @@ def main() -> mo.Result:
     result = mo.optimize(
         detector,
         metric="ap50",
-        train=squares(32, seed=0),
-        val=squares(80, seed=1, light=0.4),
-        queries=40,
+        train=squares(16, seed=0),
+        val=squares(40, seed=1, light=0.7),
+        queries=20,
         tune="adapter",
         batch_size=8,
-        recipe=mo.Recipe(start_steps=30, start_lr=0.1),
+        recipe=mo.Recipe(start_steps=10, start_lr=0.3),
     )
     print(result)
-    images, targets = squares(60, seed=2, light=0.4)
+    images, targets = squares(30, seed=2, light=0.7)
     before, after = (mo.metrics.ap50().value(net(list(images)), targets) for net in (detector.eval(), result.merge()))
-    print(f"AP50 on 60 test images: {before:.3f} -> {after:.3f}")
+    print(f"AP50 on 30 test images: {before:.3f} -> {after:.3f}")
     return result
 
 
