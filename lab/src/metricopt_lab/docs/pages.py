@@ -32,6 +32,11 @@ def cifar10(results: Path, docs: Path) -> str:
     return _page(docs, "cifar10", [_recorded(name, results) for name in names], pictures=True)
 
 
+def retrieval(results: Path, docs: Path) -> str:
+    """The paper's Table 5, with queries whose answers changed."""
+    return _page(docs, "retrieval", [_recorded("table5", results)], pictures=True)
+
+
 def recipe(results: Path, docs: Path) -> str:
     """The default search and what each part of it gains."""
     return _page(docs, "recipe", [_recorded("ablation", results)])
@@ -48,7 +53,9 @@ def performance(results: Path, docs: Path) -> str:  # noqa: ARG001
     return speed_page(list(_store("speed", results).values()))
 
 
-PAGES: dict[str, Page] = {f"{page.__name__}.md": page for page in (reproduction, cifar10, recipe, quality, performance)}
+PAGES: dict[str, Page] = {
+    f"{page.__name__}.md": page for page in (reproduction, cifar10, retrieval, recipe, quality, performance)
+}
 """What makes each page, by its file."""
 
 

@@ -17,6 +17,7 @@ _TITLES = {
     "g": "Starting",
     "h": "The first answer, and silence",
     "q": "Queries of the default search",
+    "r": "Retrieval",
 }
 _HEAD = """# Performance
 
