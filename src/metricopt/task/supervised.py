@@ -1,6 +1,7 @@
 """The task most users have: an adapted model with a loss on training data and a metric on data of its own."""
 
 import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -108,7 +109,7 @@ class SupervisedTask(Task):
         self.augment = augment
         self._room = cache
         self._is_anchored = False
-        self._vectorises = True
+        self._vectorises: bool | None = None  # not tried yet
         self.most_rows: int | None = None
         self.beat: Callable[[], None] = lambda: None
 
@@ -218,11 +219,10 @@ class SupervisedTask(Task):
         One that chooses pairs or triplets by what it holds, as miners do, is called for one member after the other.
         """
         function = self.loss_rule.function
-        if self._vectorises and len(outputs) > 1:
-            try:
-                return torch.vmap(function)(outputs, targets)
-            except RuntimeError:  # an error of the loss itself comes again here
-                self._vectorises = False
+        if len(outputs) > 1 and self._vectorises is None:
+            self._vectorises = _vectorises(function, outputs, targets)
+        if len(outputs) > 1 and self._vectorises:
+            return torch.vmap(function)(outputs, targets)
         return torch.stack([function(o, t).reshape(()) for o, t in zip(outputs, targets, strict=True)])
 
     def _loss(self, phi: Tensor, batch: Batch) -> Tensor:
@@ -334,3 +334,14 @@ class SupervisedTask(Task):
         probe = self.probe()
         one, two = probe.responses(probe.shown(torch.stack([phi, other]), rows=1000))
         return float((one - two).norm()) / math.sqrt(len(self.search))
+
+
+def _vectorises(function: Loss, outputs: Tensor, targets: Tensor) -> bool:
+    """Whether a loss can be computed for all members at once, and not member by member inside torch."""
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("error", UserWarning)
+        try:
+            torch.vmap(function)(outputs, targets)
+        except Exception:  # what is wrong with the loss itself comes again when it is called
+            return False
+    return True

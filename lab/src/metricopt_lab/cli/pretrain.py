@@ -12,7 +12,10 @@ from metricopt.cli.output import Json, deliver, writable_folder
 
 
 def pretrain_command(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="small_convnet, resnet32 or bccd_faster_rcnn.")],
+    model: Annotated[
+        str,
+        typer.Argument(metavar="MODEL", help="small_convnet, resnet32, omniglot_embedding or bccd_faster_rcnn."),
+    ],
     out: Annotated[
         Path, typer.Option(help="Folder of the network and of what is needed to resume.", callback=writable_folder)
     ],
@@ -57,6 +60,8 @@ def pretrain_command(
 
     **small_convnet**: two 5x5 convolutions and 384-192 units; accuracy 79% in 10 to 20 minutes on one core.
     **resnet32**: the paper's network for error; 3 to 7 minutes an epoch on one core.
+    **omniglot_embedding**: for retrieval, by FastAP on 769 classes of Omniglot, four minutes; of the options only --out
+    and --seed apply. Left in METRICOPT_CACHE/omniglot_embedding it is what `metricopt run table5` takes.
 
     **bccd_faster_rcnn**: the detector of table6, on BCCD from METRICOPT_DATA, by torchvision's own losses; 20 epochs
     take about 12 minutes on one core. It writes OUT/bccd_fasterrcnn.safetensors, which METRICOPT_DETECTOR may name; of
@@ -90,6 +95,12 @@ def pretrain_command(
         deliver(
             f"trained on {facts['images']} images for {facts['epochs']} epochs\nWritten: {facts['file']}", facts, json
         )
+        return
+    if model == "omniglot_embedding":
+        from metricopt_lab.problems.omniglot import pretrain_embedding
+
+        facts = pretrain_embedding(out, seed=seed)
+        deliver(f"{model}: recall@1 {facts['recall_at_1']:.4f} on classes 769..963\nWritten: {out}", facts, json)
         return
     plan, where = plan_for(model), device_named(device)
     LOSSES[loss]  # an unknown name is told before any work

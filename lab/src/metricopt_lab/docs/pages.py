@@ -43,6 +43,11 @@ def learned(results: Path, docs: Path) -> str:  # noqa: ARG001
     return f"{_page(docs, 'learned', [])}\n{weights_table()}\n"
 
 
+def retrieval(results: Path, docs: Path) -> str:
+    """The paper's Table 5, with queries whose answers changed."""
+    return _page(docs, "retrieval", [_recorded("table5", results)], pictures=True)
+
+
 def recipe(results: Path, docs: Path) -> str:
     """The default search and what each part of it gains."""
     return _page(docs, "recipe", [_recorded("ablation", results)])
@@ -60,7 +65,8 @@ def performance(results: Path, docs: Path) -> str:  # noqa: ARG001
 
 
 PAGES: dict[str, Page] = {
-    page.__name__ + ".md": page for page in (reproduction, cifar10, detection, learned, recipe, quality, performance)
+    page.__name__ + ".md": page
+    for page in (reproduction, cifar10, retrieval, detection, learned, recipe, quality, performance)
 }
 """What makes each page, by its file."""
 

@@ -19,6 +19,7 @@ _TITLES = {
     "p": "Queries of a detector",
     "m": "Meta-training of a learned optimizer",
     "q": "Queries of the default search",
+    "r": "Retrieval",
 }
 _HEAD = """# Performance
 
