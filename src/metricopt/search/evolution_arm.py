@@ -59,7 +59,7 @@ class EvolutionArm:
     def _move(self, archive: Archive, noise: Tensor, points: Tensor) -> None:
         """Towards the better half; a generation that was cut short by the budget moves nothing."""
         self._asked, known = None, _known(archive, points)
-        if not bool(known.any(1).all()):
+        if self._mean is None or not bool(known.any(1).all()):
             return
         costs = archive.costs[known.int().argmax(1)].nan_to_num(nan=torch.inf)
         ranked = noise[costs.argsort(stable=True)]  # best first

@@ -104,7 +104,8 @@ def _once(prepare: Callable[[], Callable[[Tensor], Tensor]]) -> Callable[[Tensor
 
     def values_on(choices: Tensor) -> Tensor:
         try:
-            known or known.append(prepare())
+            if not known:
+                known.append(prepare())
         except MetricError as error:
             warnings.warn(str(error), MetricFailureWarning, stacklevel=4)
             return torch.full((len(choices),), math.nan, dtype=torch.float64)
