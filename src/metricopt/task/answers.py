@@ -96,7 +96,8 @@ def evaluator(metric: Metric, predicted: Tree, truth: tuple[Tree, Tensor | None]
 
     def values_on(choices: Tensor) -> Tensor:
         try:
-            known or known.append(metric.by_class(predicted, targets, groups))
+            if not known:
+                known.append(metric.by_class(predicted, targets, groups))
         except MetricError as error:
             warnings.warn(str(error), MetricFailureWarning, stacklevel=4)
             return torch.full((len(choices),), math.nan, dtype=torch.float64)
