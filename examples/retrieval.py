@@ -1,6 +1,6 @@
 """Your embedding model and your gallery: recall@1 better on classes that were never asked about, or the original back.
 
-The network learnt to tell marks apart; since then the scanner has moved four of their sixteen numbers. Here 120 new
+The network learnt to tell marks apart; since then the scanner has moved four of their sixteen numbers. Here 240 new
 marks, eight scans of each, stand for your gallery; the classes of `train`, `val` and test are all different.
 """
 
@@ -47,7 +47,7 @@ def main() -> mo.Result:
     torch.manual_seed(0)
     draw = torch.Generator().manual_seed(0)
     train = marks(0, 100, moved=False, generator=draw)
-    gallery, test = (marks(first, 120, moved=True, generator=draw) for first in (100, 220))
+    gallery, test = (marks(first, 240, moved=True, generator=draw) for first in (100, 340))
     net = trained(*train)
 
     result = mo.optimize(

@@ -54,10 +54,10 @@ class Counted:
 
 
 def searched(metric, **options):
-    options = {"recipe": FEW, "queries": 30, "learn_from_val": False, **options}
+    options = {"recipe": FEW, "queries": 30, "learn_from_val": False, "val": VAL, **options}
     if not isinstance(metric, mo.Metric):
         metric = mo.Metric(metric, on="labels", goal="max", name="accuracy", costly=True)
-    return mo.optimize(network(), metric=metric, train=TRAIN, val=VAL, **options)
+    return mo.optimize(network(), metric=metric, train=TRAIN, **options)
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
@@ -150,7 +150,8 @@ def test_failed_answers_of_workers_count_and_are_told(tmp_path):
         return accuracy(truth, labels)
 
     with pytest.warns(MetricFailureWarning, match="ArithmeticError: no"):
-        result = searched(sometimes, workers=3)
+        asked, held_out = ([part[:360] for part in VAL], [part[360:] for part in VAL])
+        result = searched(sometimes, workers=3, val=tuple(asked), holdout=tuple(held_out))
     assert 0 < result.ledger.failures < len(result.ledger.queries) <= 30
 
 
