@@ -1,4 +1,8 @@
-"""Every Python block of README and of the site's pages runs, each page from top to bottom."""
+"""Every block of README and of the site's pages that is fenced as `python` runs, each page from top to bottom.
+
+What is fenced as `py` needs more than a page can hold, a trainer, a detector, a gallery: `tests/integrations`,
+`tests/paper/learned` and `examples/` run those calls.
+"""
 
 import json
 import re
@@ -19,7 +23,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PAGES = [
     page
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
-    if BLOCK.search(page.read_text(encoding="utf-8"))
+    if page.parent.name != "introductions" and BLOCK.search(page.read_text(encoding="utf-8"))
 ]
 
 

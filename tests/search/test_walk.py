@@ -39,6 +39,9 @@ class Slope:
     def level(self, archive):
         return archive.best_cost
 
+    def blocked(self, archive):
+        return False
+
 
 class Downhill(Task):
     """The further along the first coordinate, the better."""

@@ -197,7 +197,9 @@ def _unmatched(found: Survey, pattern: str, kinds: Kinds) -> str:
         return f"layer {pattern!r} is defined but not called for the example; name a layer that is: {listing(found)}"
     near = difflib.get_close_matches(pattern, names, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"the network has {listing(found)}"
-    return f"no layer of a kind that can be modulated ({_names(kinds)}) is named {pattern!r}; {hint}"
+    # What pools boxes is known only where torchvision is in use: a sentence must not depend on that.
+    usual = tuple(kind for kind in kinds if kind in EVERY_KIND)
+    return f"no layer of a kind that can be modulated ({_names(usual)}) is named {pattern!r}; {hint}"
 
 
 def _names(kinds: Kinds) -> str:

@@ -17,6 +17,7 @@ class OmniglotEmbedding(nn.Module):
         outputs: Dimensions of the embedding.
 
     Example:
+        >>> import torch
         >>> OmniglotEmbedding()(torch.rand(2, 1, 35, 35)).norm(dim=1).round(decimals=4).tolist()
         [1.0, 1.0]
     """
