@@ -208,7 +208,11 @@ DATA = {
         "val has 10 rows; expected at least 20, or a holdout of its own: pass more rows",
     ),
     "inputs alone": (lambda: optimised(train=X[:150]), DataError, f"train is a Tensor; {PAIRS}"),
-    "nothing": (lambda: optimised(val=None), DataError, "val is None; expected data to ask the metric about: pass train= and val=, or datamodule="),
+    "nothing": (
+        lambda: optimised(val=None),
+        DataError,
+        "val is None; expected data to ask the metric about: pass train= and val=, or datamodule=",
+    ),
     "NaN in train": (
         lambda: optimised(train=(BROKEN[:150], Y[:150])),
         DataError,

@@ -135,6 +135,7 @@ def test_the_value_function_is_learnt_on_the_way():
     assert trained.value is not None
 
 
+@pytest.mark.filterwarnings("ignore::metricopt.core.errors.FlatValueWarning")  # it is, at first
 def test_reptile_as_in_the_paper_learns_it_too():
     training = Training(scheme="reptile", norm="none", inner_steps=20)
     trained = meta_train(Oracle(QuadraticTask(dim=3)), replace(QUICK, iterations=6, tasks=8, value=training))

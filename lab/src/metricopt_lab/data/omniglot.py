@@ -1,8 +1,10 @@
 """Omniglot at 35 x 35: from a local copy, the cache, or the archives of its home, each drawing averaged 3 x 3."""
 
+import hashlib
 import io
 import os
 import zipfile
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,6 +41,13 @@ class Omniglot(NamedTuple):
     def images(self, rows: Tensor) -> Tensor:
         """Some drawings as a network takes them, from 0 to 1, (n, 1, 35, 35)."""
         return self.pixels[rows].float().div(255).unsqueeze(1)
+
+
+@cache
+def fingerprint() -> str:
+    """Of the contents: pixels and classes of all drawings."""
+    found = omniglot()
+    return hashlib.sha256(found.pixels.numpy().tobytes() + found.labels.numpy().tobytes()).hexdigest()
 
 
 def omniglot() -> Omniglot:

@@ -17,6 +17,7 @@ from metricopt.core.seeding import stream
 from metricopt.metrics import recall_at_k
 from metricopt.task.answers import evaluator
 from metricopt_lab.cells import EXPERIMENTS, Record, ScaledCell, ScaledExperiment
+from metricopt_lab.data.omniglot import fingerprint
 from metricopt_lab.problems.omniglot import omniglot_retrieval, trained_network
 from metricopt_lab.problems.problem import Problem
 from metricopt_lab.rivals import BASELINES
@@ -151,6 +152,7 @@ def _measured(ground: Ground, cell: ScaledCell) -> Record:
         "rank_correlation": proposal.rank_correlation,
         "phi": [round(value, 5) for value in proposal.phi.tolist()],
         "warnings": sorted({str(warning.message) for warning in caught}),
+        "fingerprint": fingerprint(),
         "problem": problem.notes,
     }
 
