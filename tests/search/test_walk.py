@@ -39,7 +39,7 @@ class Slope:
     def level(self, archive):
         return archive.best_cost
 
-    def blocked(self, archive):
+    def blocked(self, archive):  # noqa: ARG002
         return False
 
 
