@@ -81,7 +81,7 @@ class _Actor:
 
 def _ray() -> Any:
     try:
-        import ray
+        import ray  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise WorkerError(
             "executor is 'ray', but the package ray is not installed; expected it: "
@@ -113,7 +113,7 @@ def _begun(ray: Any, count: int) -> bool:
 
 
 def _content(function: Function) -> bytes:
-    from ray import cloudpickle
+    from ray import cloudpickle  # pyright: ignore[reportMissingImports]
 
     return cloudpickle.dumps(function)  # pyright: ignore[reportPrivateImportUsage]
 
