@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from math import sqrt
-from typing import Any, final
+from typing import final
 
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 
 from metricopt.adapters.layers import Survey
-from metricopt.adapters.spec import ADAPTERS, Hook, Modulation, SingleAdapter, checked_dim, patterns
-from metricopt.adapters.weight_directions import State, WeightModulation, added, weights_of
+from metricopt.adapters.spec import ADAPTERS, SingleAdapter, checked_dim, patterns
+from metricopt.adapters.weight_directions import MovedWeights, State, WeightModulation, added
 from metricopt.core.errors import AdapterError
 
 _MOST_NUMBERS = 2**29  # of a projection: 2 GiB
@@ -28,6 +28,7 @@ class Parameters(SingleAdapter):
             have unit variance. A tensor of zeros, such as a fresh LoRA's B, counts as one newly initialised.
 
     Example:
+        >>> from torch import nn
         >>> from metricopt.adapters import adapt
         >>> net = nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8), nn.Linear(8, 3))
         >>> adapt(net, Parameters("0.*", dim=5)).dim, adapt(net, Parameters(["1.weight", "2.bias"], dim=None)).dim
@@ -43,7 +44,7 @@ class Parameters(SingleAdapter):
             checked_dim(self.dim)
         object.__setattr__(self, "names", patterns(self.names))
 
-    def bind(self, found: Survey, generator: Generator) -> Modulation:
+    def bind(self, found: Survey, generator: Generator) -> MovedWeights:
         """Its modulation of the network that was surveyed."""
         tensors = {name: found.tensors[name] for name in _matching(found, patterns(self.names) or ())}
         if self.dim is None:
@@ -60,7 +61,7 @@ ADAPTERS.add("parameters")(Parameters)
 
 
 @final
-class ParameterCoordinates(Modulation):
+class ParameterCoordinates(MovedWeights):
     """One coordinate of phi for each number of some parameters.
 
     Attributes:
@@ -74,8 +75,6 @@ class ParameterCoordinates(Modulation):
         [1.0, -0.293]
     """
 
-    moves_weights = True
-
     def __init__(self, tensors: State, strength: float) -> None:
         super().__init__()
         self.names = tuple(tensors)
@@ -87,20 +86,6 @@ class ParameterCoordinates(Modulation):
         """The parameters at `phi` (dim,)."""
         parts = zip(self.names, self._steps, phi.split(self._sizes), strict=True)
         return {name: added(original[name], step * part.view(original[name].shape)) for name, step, part in parts}
-
-    def hooks(self, phi: Tensor) -> dict[str, Hook]:  # noqa: ARG002
-        """None: it acts on weights."""
-        return {}
-
-    def on_output(self, phi: Tensor, output: Any) -> Any:  # noqa: ARG002
-        """The output as it is."""
-        return output
-
-    def fold(self, phi: Tensor, net: nn.Module) -> None:
-        """Add the changes to the weights."""
-        own = weights_of(net)
-        for name, tensor in self.moved(phi, own).items():
-            own[name].data.copy_(tensor)
 
 
 def spread_of(tensor: Tensor) -> float:

@@ -70,7 +70,27 @@ class WeightDirections(SingleAdapter):
 ADAPTERS.add("weight_directions")(WeightDirections)
 
 
-class WeightModulation(Modulation):
+class MovedWeights(Modulation):
+    """What acts on the network's weights alone: it says where they are moved to, and merging writes them there."""
+
+    moves_weights = True
+
+    def hooks(self, phi: Tensor) -> dict[str, Hook]:  # noqa: ARG002
+        """None: it acts on weights."""
+        return {}
+
+    def on_output(self, phi: Tensor, output: Any) -> Any:  # noqa: ARG002
+        """The output as it is."""
+        return output
+
+    def fold(self, phi: Tensor, net: nn.Module) -> None:
+        """Add the changes to the weights."""
+        own = weights_of(net)
+        for name, tensor in self.moved(phi, own).items():
+            own[name].data.copy_(tensor)
+
+
+class WeightModulation(MovedWeights):
     """The network's weights moved along directions.
 
     Attributes:
@@ -82,8 +102,6 @@ class WeightModulation(Modulation):
         >>> modulation.moved(torch.tensor([0.0, 2.0]), {"weight": torch.ones(3)})
         {'weight': tensor([2., 2., 2.])}
     """
-
-    moves_weights = True
 
     def __init__(self, directions: int, tensors: State) -> None:
         super().__init__()
@@ -119,20 +137,6 @@ class WeightModulation(Modulation):
                 after = torch.maximum(after, before.clamp(max=_LEAST_VARIANCE))
             found[name] = after
         return found
-
-    def hooks(self, phi: Tensor) -> dict[str, Hook]:  # noqa: ARG002
-        """None: it acts on weights."""
-        return {}
-
-    def on_output(self, phi: Tensor, output: Any) -> Any:  # noqa: ARG002
-        """The output as it is."""
-        return output
-
-    def fold(self, phi: Tensor, net: nn.Module) -> None:
-        """Add the changes to the weights."""
-        own = weights_of(net)
-        for name, tensor in self.moved(phi, own).items():
-            own[name].data.copy_(tensor)
 
     def _change(self, place: int) -> Tensor:
         return self.get_buffer(f"change_{place}")
