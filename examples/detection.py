@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import metricopt as mo
+from metricopt.crossfit import CrossFit, Kind
 
 
 def squares(count: int, seed: int, light: float = 1.0) -> tuple[Tensor, list[dict[str, Tensor]]]:
@@ -61,7 +62,7 @@ def trained() -> nn.Module:
     return net
 
 
-def main() -> mo.Result:
+def main(report: str = "detection.html") -> mo.Result:
     """The fifteen lines."""
     detector = trained()
     result = mo.optimize(
@@ -69,14 +70,16 @@ def main() -> mo.Result:
         metric="ap50",
         train=squares(16, seed=0),
         val=squares(40, seed=1, light=0.7),
-        queries=20,
-        tune="adapter",
+        queries=8,
         batch_size=8,
-        recipe=mo.Recipe(start_steps=10, start_lr=0.3),
+        effort=CrossFit(
+            folds=2, epochs=6, rates=(2e-3,), kinds=(Kind(balanced=False, mix=0.0),)
+        ),  # yours: leave it out
     )
     print(result)
     images, targets = squares(30, seed=2, light=0.7)
     before, after = (mo.metrics.ap50().value(net(list(images)), targets) for net in (detector.eval(), result.merge()))
+    result.report(report)  # with pictures: boxes won and lost
     print(f"AP50 on 30 test images: {before:.3f} -> {after:.3f}")
     return result
 

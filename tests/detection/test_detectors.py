@@ -8,15 +8,18 @@ import torch
 from tests.detection.tiny import squares, tiny_detector, torchvision, trained
 
 import metricopt as mo
-from metricopt.adapters import FiLM, LayerAffine, adapt
-from metricopt.adapters.detector import detect, own_losses
+from metricopt.adapters import FiLM, LayerAffine, WeightDirections, adapt
+from metricopt.adapters.detector import PROPOSALS, behind_body, detect, own_losses
 from metricopt.adapters.graph.cache import PrefixCache
 from metricopt.api.detectors import detector_adapter
+from metricopt.api.ways import learner_of
 from metricopt.core.errors import DataError
+from metricopt.crossfit import CrossFit, Kind
 from metricopt.data.dataset import Examples
 from metricopt.losses.boxes import box_loss
 from metricopt.metrics import ap50
 from metricopt.task.loss_rule import loss_rule
+from metricopt.task.out_of_fold import OutOfFoldTask
 from metricopt.task.supervised import SupervisedTask
 
 torchvision()
@@ -84,6 +87,16 @@ def test_beyond_the_limit_of_memory_examples_are_kept_in_files(net):
     phi = somewhere(model)
     assert same(cache.whole_outputs(phi[None], data)[0], [model.output(phi, [image])[0] for image in images])
     assert cache.bytes_in_memory <= 20_000 < cache.bytes_on_disk
+
+
+def test_examples_that_neither_memory_nor_half_of_the_disk_would_hold_are_computed_anew(net, monkeypatch):
+    images, targets = squares(6, 6)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000}))
+    model = adapt(copy.deepcopy(net), FiLM(dim=8, layers=PLACES["pooled"]), example=images[:1], call=detect)
+    data, cache = Examples(images, targets), PrefixCache(model, probe=images, memory=20_000)
+    phi = somewhere(model)
+    assert same(cache.whole_outputs(phi[None], data)[0], model.output(phi, images))
+    assert not cache.holds(data) and "over the limit" in cache.reason and cache.bytes_on_disk == 0
 
 
 def test_a_merged_detector_is_of_its_class_and_finds_the_same(model):
@@ -158,11 +171,23 @@ def test_a_detectors_own_losses_are_torchvisions_and_leave_its_modes_alone(net):
     images, targets = squares(4, 9)
     value = own_losses(net, (images, targets))
     twin = copy.deepcopy(net).train()
+    twin.transform.eval()  # in train mode it draws a size, if only from one
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         expected = torch.stack(list(twin(images, targets).values())).sum()
     torch.testing.assert_close(value, expected)
     assert not any(module.training for module in net.modules())
+
+
+def test_in_a_step_of_finetuning_the_second_stage_looks_at_few_proposals_and_afterwards_at_as_many_as_before(net):
+    images, targets = squares(4, 9)
+    twin, seen = copy.deepcopy(net).train(), []
+    before = twin.roi_heads.fg_bg_sampler.batch_size_per_image
+    twin.roi_heads.box_head.register_forward_hook(lambda _, given, __: seen.append(len(given[0])))
+    own_losses(twin, (images, targets)).backward()
+    assert seen[0] <= 4 * PROPOSALS < 4 * before
+    assert twin.roi_heads.fg_bg_sampler.batch_size_per_image == before
+    assert twin.training and twin.rpn.training
 
 
 def dimmed(images):
@@ -195,6 +220,96 @@ def test_optimize_takes_a_detector_as_it_is(result, net):
     assert type(merged) is type(net)
     value = ap50().value(merged(dimmed(test[0])), test[1])
     assert value == pytest.approx(ap50().value(result.model(dimmed(test[0])), test[1]), abs=0.02)
+
+
+def test_its_report_shows_pictures_with_boxes_won_and_lost(result, tmp_path):
+    changes = next(event for event in result.events if event["event"] == "accepted")["changes"]
+    assert changes["unit"] == "true box" and sum(changes["won"]) + sum(changes["lost"]) > 0
+    page = result.report(tmp_path / "report.html").read_text(encoding="utf-8")
+    assert page.count("data:image/jpeg;base64,") == 2 * len(changes["pictures"]) > 0  # wide and narrow
+    assert 'class="box won"' in page and "true boxes of held-out images" in page
+
+
+@pytest.fixture(scope="module")
+def crossfitted(net):
+    (images, targets), (val, truth) = squares(8, 20), squares(24, 21)
+    effort = CrossFit(folds=2, epochs=2, batch=8, rates=(3e-3,), kinds=(Kind(balanced=False, mix=0.0),))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return mo.optimize(
+            net,
+            metric="ap50",
+            train=(images, targets),
+            val=(dimmed(val), truth),
+            queries=6,
+            batch_size=8,
+            effort=effort,
+        )
+
+
+def test_by_default_what_is_behind_the_body_is_finetuned_fold_by_fold(crossfitted, net):
+    assert crossfitted.comparison.rows == "out-of-fold" and crossfitted.comparison.examples == 24
+    merged, behind = crossfitted.merge().state_dict(), set(behind_body(net))
+    changed = {name for name, tensor in net.state_dict().items() if not torch.equal(tensor, merged[name])}
+    assert changed and changed <= behind
+    assert {name.partition(".")[0] for name in changed} == {"backbone", "rpn", "roi_heads"}
+
+
+def test_less_background_is_asked_about_once_the_weights_are_chosen(crossfitted):
+    stages = [query.stage for query in crossfitted.ledger.queries]
+    assert stages == ["original", *["finetuned weights"] * 3, *["less background"] * 2]
+    assert float(crossfitted.proposal[1]) == 0.0  # scales of scores, the first of which is here, stay as they are
+
+
+def test_its_out_of_fold_detections_are_those_of_the_finetuned_networks_themselves(net):
+    images, targets = squares(6, 21)
+    names = tuple(behind_body(net))
+    model = adapt(copy.deepcopy(net), WeightDirections(1, names), example=images[:1], call=detect)
+    data = Examples(images, targets)
+    task = OutOfFoldTask(model, metric=ap50(), train=data, search=data)
+    draw = torch.Generator().manual_seed(0)
+    states = [
+        {n: t + 0.01 * torch.randn(t.shape, generator=draw) for n, t in net.named_parameters() if n in names}
+        for _ in range(2)
+    ]
+    task.take_folds(torch.arange(6) % 2, [[state] for state in states])
+    (found,) = task.whole_outputs(torch.ones(1, 1))
+    assert task.cache.recall is not None and task.cache.recall.names[-1] == "backbone.body.1"
+    for row, image in enumerate(images):
+        twin = copy.deepcopy(net)
+        twin.load_state_dict(states[row % 2], strict=False)
+        with torch.no_grad():
+            (expected,) = twin([image])
+        for name in ("boxes", "scores"):
+            torch.testing.assert_close(found[row][name], expected[name], rtol=1e-4, atol=1e-3)
+
+
+def test_a_copys_loss_of_kept_examples_is_that_of_the_images(net):
+    images, targets = squares(6, 21)
+    data = Examples(images, targets)
+    about = {"metric": ap50(), "train": data}
+    how = {"example": images[:1], "seed": 0, "call": detect, "read": None}
+    learner = learner_of(copy.deepcopy(net), "weights", CrossFit(folds=2), data, how, about, insist=True)
+    twin = learner.copy().eval()
+    (batch,) = learner.batches(torch.arange(3), torch.arange(0), seed=0)
+    torch.testing.assert_close(learner.loss(twin, [batch]), own_losses(net, (images[:3], targets[:3])))
+    assert {name for name, p in twin.named_parameters() if p.requires_grad} == set(behind_body(net))
+
+
+def test_kept_examples_of_different_sizes_are_followed_one_by_one(net):
+    (one, truth), (other, _) = squares(2, 21), squares(2, 22, size=80)
+    net = copy.deepcopy(net)
+    net.transform.max_size = 100
+    net.transform.min_size = (48,)
+    other = [image[:, :40] for image in other]
+    wide = [{"boxes": torch.tensor([[1.0, 1, 9, 9]]), "labels": torch.tensor([1])}] * 2
+    data = Examples([*one, *other], [*truth, *wide])
+    how = {"example": one[:1], "seed": 0, "call": detect, "read": None}
+    about = {"metric": ap50(), "train": data}
+    learner = learner_of(net, "weights", CrossFit(folds=2), data, how, about, insist=True)
+    (batch,) = learner.batches(torch.arange(4), torch.arange(0), seed=0)
+    each = [own_losses(net, ([image], [target])) for image, target in zip(data.inputs, data.targets, strict=True)]
+    torch.testing.assert_close(learner.loss(learner.copy().eval(), [batch]), torch.stack(each).mean())
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,12 @@ from safetensors.torch import load_file
 
 from metricopt.core.errors import DataError
 from metricopt.data.boxes import BoxImages
+from metricopt_lab.cells import Settings, experiments
 from metricopt_lab.networks.detector import bccd_faster_rcnn
 from metricopt_lab.problems.detection import _split, trained_detector
+from metricopt_lab.problems.microscope_shifts import SHIFTS
 from metricopt_lab.problems.train_detector import train_detector
+from metricopt_lab.tables.table6.methods import MAIN, METHODS
 
 
 @pytest.fixture
@@ -52,3 +55,10 @@ def test_a_short_training_writes_weights_that_the_detector_loads(torchvision, tm
 def test_it_has_as_many_parameters_as_the_trained_one(torchvision):
     with torch.random.fork_rng(devices=[]):
         assert sum(p.numel() for p in bccd_faster_rcnn().parameters()) == 3_993_186
+
+
+def test_at_scale_small_rows_beside_the_claims_are_run_under_two_conditions():
+    cells = experiments()["table6"](Settings(seeds=5, scale="small")).cells()
+    methods = {condition: [c.method for c in cells if c.data == condition and c.seed == 4] for condition in SHIFTS}
+    assert methods["as_trained"] == methods["pixel_noise"] == list(METHODS)
+    assert methods["blur"] == methods["other_stain"] == methods["half_brightness"] == list(MAIN)

@@ -32,6 +32,23 @@ def label_changes(outputs: tuple[Tensor, Tensor], targets: Tensor) -> dict[str, 
     if len(classes) > MOST:
         return {}
     before, after = (labels_of(each[None])[0] == targets for each in outputs)
+    return counted(classes, row, before, after)
+
+
+def counted(classes: Tensor, row: Tensor, before: Tensor, after: Tensor) -> dict[str, Any]:
+    """How many of each class there are, were right before, were won and were lost.
+
+    Args:
+        classes: The classes, (k,).
+        row: Which of them each is of, (n,).
+        before: Whether it was right before, (n,).
+        after: Whether it is now, (n,).
+
+    Example:
+        >>> right, wrong = torch.tensor([True]), torch.tensor([False])
+        >>> counted(torch.tensor([7]), torch.tensor([0]), wrong, right)
+        {'classes': [7], 'examples': [1], 'right_before': [0], 'won': [1], 'lost': [0]}
+    """
     flags = {
         "examples": torch.ones_like(before),
         "right_before": before,

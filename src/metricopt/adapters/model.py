@@ -19,7 +19,7 @@ from metricopt.adapters.layers import survey
 from metricopt.adapters.merging import check_same, computed, folded, partly
 from metricopt.adapters.population import Population, check_population
 from metricopt.adapters.spec import Adapter, Hook, Modulation
-from metricopt.adapters.weight_directions import weights_of, weights_swapped
+from metricopt.adapters.weight_directions import MovedWeights, weights_of, weights_swapped
 from metricopt.core.errors import AdapterError, MergeWarning
 from metricopt.core.reading import Read, Reader, reader_of
 from metricopt.core.seeding import stream
@@ -117,6 +117,16 @@ class AdaptedModel(nn.Module):
         """Whether phi acts on the weights themselves."""
         return any(part.moves_weights for part, _ in self.parts())
 
+    def moved_modules(self) -> list[nn.Module]:
+        """Modules that hold a weight which phi moves, shared ones in all places."""
+        names = {name for part, _ in self.parts() if isinstance(part, MovedWeights) for name in part.names}
+        moved = {id(tensor) for name, tensor in weights_of(self.net).items() if name in names}
+        return [
+            module
+            for module in self.net.modules()
+            if any(id(tensor) in moved for tensor in (*module._parameters.values(), *module._buffers.values()))
+        ]
+
     def train(self, mode: bool = True) -> Self:
         """Set the mode of the model; the network stays in eval mode."""
         super().train(mode)
@@ -213,7 +223,7 @@ class AdaptedModel(nn.Module):
 
     def _moved(self, phi: Tensor) -> dict[str, Tensor]:
         """The weights that are others at `phi` (dim,)."""
-        if not self.moves_weights:
+        if not self.moves_weights or _at_the_original(phi):
             return {}
         original, found = weights_of(self.net), {}
         for part, own in self.parts():
@@ -496,6 +506,16 @@ def _said(refusals: list[AdapterError]) -> str:
     if not refusals:
         return ""
     return f"the adapter cannot be folded into the weights, so merge gives a module that computes it: {refusals[0]}"
+
+
+def _at_the_original(phi: Tensor) -> bool:
+    """Whether phi is 0 and nobody asks for a derivative: then no weight has to be copied."""
+    if torch.is_grad_enabled():
+        return False
+    try:
+        return not bool(phi.any())
+    except RuntimeError:  # one of many phi within vmap, at whose numbers nobody can look
+        return False
 
 
 def _note(called: set[str], name: str, hook: Hook, layer: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor:

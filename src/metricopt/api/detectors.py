@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from metricopt.adapters import Adapter, FiLM, LayerAffine
-from metricopt.adapters.detector import classes_of
+from metricopt.adapters.detector import SCORES, classes_of
 from metricopt.core.errors import DataError
 from metricopt.core.tree import described
 from metricopt.data.dataset import Data
@@ -25,8 +25,8 @@ def detector_adapter(layers: str = POOLED, dim: int = 128) -> Adapter:
         >>> [type(part).__name__ for part in detector_adapter().parts]
         ['FiLM', 'LayerAffine', 'LayerAffine']
     """
-    scores, corrections = (f"roi_heads.box_predictor.{name}" for name in ("cls_score", "bbox_pred"))
-    return FiLM(dim=dim, layers=layers) + LayerAffine(layers=scores) + LayerAffine(layers=corrections, strength=0.2)
+    corrections = "roi_heads.box_predictor.bbox_pred"
+    return FiLM(dim=dim, layers=layers) + LayerAffine(layers=SCORES) + LayerAffine(layers=corrections, strength=0.2)
 
 
 def check_boxes(net: nn.Module, sets: Mapping[str, Data]) -> None:

@@ -1,6 +1,7 @@
 """Images with boxes: a user's own folder in VOC's layout, or COCO's JSON, as torchvision's detectors take them."""
 
 import json
+import math
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -120,9 +121,11 @@ def coco_json(path: Path | str, images: Path | str, *, size: tuple[int, int] | N
             x, y, width, height = each["bbox"]
             crowd = {"iscrowd": bool(each.get("iscrowd", 0)), "difficult": False}
             corners = (float(x), float(y), float(x + width), float(y + height))
+            if not all(map(math.isfinite, corners)):
+                raise ValueError(f"a box of image {each['image_id']!r:.40} that is no box: {each['bbox']!r:.60}")
             boxes[each["image_id"]].append((categories[each["category_id"]], corners, crowd))
         rows = [(Path(images) / str(each["file_name"]), boxes[each["id"]]) for each in found["images"]]
-    except (OSError, ValueError, LookupError, TypeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise DataError(
             f"{path} cannot be read ({error!r:.100}); expected COCO's JSON with images, annotations and categories"
         ) from error
@@ -152,7 +155,7 @@ def _voc_objects(path: Path) -> list[_Object]:
             found.append(((each.findtext("name") or "").strip(), corners, {"iscrowd": False, "difficult": hard}))
     except (OSError, ValueError, ElementTree.ParseError) as error:
         raise DataError(f"{path} cannot be read ({error}); expected a VOC annotation: restore or remove it") from error
-    if any(not name or any(number != number for number in corners) for name, corners, _ in found):
+    if any(not name or not all(map(math.isfinite, corners)) for name, corners, _ in found):
         raise DataError(f"{path} has an object without a name or a corner of its box; expected both: repair it")
     return found
 

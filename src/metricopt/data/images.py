@@ -208,7 +208,9 @@ def pixels_of(
             image = file.convert("RGB")
     # Pillow's decoders raise many kinds of errors about damaged files, SyntaxError and struct.error among them.
     except Exception as error:
-        raise DataError(f"{path} cannot be read ({error}); expected an image: restore or remove it") from error
+        raise DataError(
+            f"{str(path)[-200:]} cannot be read ({error!s:.200}); expected an image: restore or remove it"
+        ) from error
     original = (image.height, image.width)
     if size is not None and original != size:
         way = library.Resampling.BOX if averaged else library.Resampling.BILINEAR

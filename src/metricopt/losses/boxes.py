@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from metricopt.core.errors import DataError
-from metricopt.losses.blackbox_rank import blackbox_rank
+from metricopt.losses.blackbox_rank import blackbox_ap
 
 Outputs = Sequence[Mapping[str, Tensor]]
 
@@ -71,16 +71,8 @@ def ap_loss(output: Outputs, targets: Outputs, *, lam: float = 0.5, margin: floa
     present = [label for label in range(1, scores.shape[1]) if bool((labels == label).any())]
     if not present:
         return scores.sum() * 0.0
-    return torch.stack([_one_class(scores[:, k], labels == k, lam, margin) for k in present]).mean()
-
-
-def _one_class(scores: Tensor, positive: Tensor, lam: float, margin: float) -> Tensor:
-    """1 - AP of the scores (n,) of one class."""
-    pushed = scores - margin * (positive.to(scores) - 0.5)
-    reach = lam * len(scores) ** 2  # in units of plain ranks
-    among_all = blackbox_rank(pushed, reach)[positive]
-    among_positives = blackbox_rank(pushed[positive], reach)
-    return 1 - (among_positives / among_all).mean()
+    each = [blackbox_ap(scores[:, k], labels == k, lam=lam, margin=margin) for k in present]
+    return 1 - torch.stack(each).mean()
 
 
 def assigned(proposals: Tensor, truth: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:

@@ -59,6 +59,22 @@ def bccd_faster_rcnn() -> nn.Module:
     )
 
 
+def voc_faster_rcnn(*, imagenet: bool = False) -> nn.Module:
+    """torchvision's Faster R-CNN on a feature pyramid of ResNet-50, for VOC's 20 classes; the paper's network.
+
+    With `imagenet` its body begins with torchvision's weights of ImageNet, which are downloaded.
+    """
+    try:
+        from torchvision.models.detection import fasterrcnn_resnet50_fpn  # pyright: ignore[reportMissingImports]
+    except ImportError as error:
+        raise DataError(
+            f"a detector needs torchvision, which cannot be imported ({error}): "
+            f'pip install "metricopt-torch[detection]", of the same build as torch'
+        ) from error
+    body = "IMAGENET1K_V1" if imagenet else None
+    return fasterrcnn_resnet50_fpn(weights=None, weights_backbone=body, num_classes=21)
+
+
 class SameConv(nn.Conv2d):
     """A convolution padded as TensorFlow pads: what is odd goes to the bottom and the right.
 

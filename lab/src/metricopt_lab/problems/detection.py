@@ -7,6 +7,7 @@ every image once, none of them by a search that has seen it.
 
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -19,7 +20,7 @@ from metricopt.adapters.graph.cache import PrefixCache
 from metricopt.api.detectors import detector_adapter
 from metricopt.core.errors import DataError
 from metricopt.core.seeding import stream
-from metricopt.core.tree import Tree
+from metricopt.core.tree import Tree, joined
 from metricopt.data.boxes import BoxImages
 from metricopt.data.dataset import Examples
 from metricopt.losses.boxes import box_loss
@@ -47,7 +48,7 @@ class Sizes:
     test: int | None = None
 
 
-SIZES = {"smoke": Sizes(6, 8, 6, 6), "small": Sizes(train=32), "paper": Sizes()}
+SIZES = {"smoke": Sizes(6, 12, 8, 6), "small": Sizes(train=32)}
 
 
 # Field by field it would compare tensors, whose truth is ambiguous.
@@ -95,6 +96,17 @@ class Detection:
         """What the detector finds in some of the images at one phi (dim,)."""
         return self.cache.whole_outputs(phi[None], data)[0]
 
+    @cached_property
+    def labelled(self) -> Examples:
+        """All images with labels that a user has: those to search and those to decide."""
+        parts = (self.search, self.accept)
+        return Examples(joined([part.inputs for part in parts]), joined([part.targets for part in parts]))
+
+    @cached_property
+    def before(self) -> Tree:
+        """What the detector finds in the test images as it is."""
+        return self.found(torch.zeros(self.model.dim), self.test)
+
 
 def detection(scale: str, condition: str, seed: int, *, adapter: Adapter | None = None) -> Detection:
     """The problem at a scale, under a condition, of one fold."""
@@ -140,22 +152,27 @@ def _split(count: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def trained_detector() -> nn.Module:
-    """The detector with its trained weights, in eval mode.
+    """The detector with its trained weights, in eval mode; `weights_at` says where they are looked for."""
+    net = bccd_faster_rcnn()
+    net.load_state_dict(load_file(weights_at(WEIGHTS, "bccd")))
+    return net.eval()
 
-    From the file that METRICOPT_DETECTOR names, else from the cache folder, or from `checkpoints/detection` beside
-    the data; `metricopt pretrain bccd_faster_rcnn` makes such a file.
+
+def weights_at(file: str, data: str) -> Path:
+    """Where the weights of a detector trained on some data are.
+
+    The file that METRICOPT_DETECTOR names, else one in the cache folder, or in `checkpoints/detection` beside the data;
+    `metricopt pretrain bccd_faster_rcnn`, `voc07_faster_rcnn` or `voc07_12_faster_rcnn` makes it.
     """
-    places = [cache_folder() / WEIGHTS]
-    if data := os.environ.get("METRICOPT_DATA"):
-        places.append((Path(data) / "bccd").resolve().parents[1] / "checkpoints" / "detection" / WEIGHTS)
+    places = [cache_folder() / file]
+    if folder := os.environ.get("METRICOPT_DATA"):
+        places.append((Path(folder) / "bccd").resolve().parents[1] / "checkpoints" / "detection" / file)
     if named := os.environ.get("METRICOPT_DETECTOR"):
         places = [Path(named)]
     path = next((place for place in places if place.is_file()), None)
     if path is None:
         raise DataError(
             f"there are no weights of the detector at {' or '.join(map(str, places))}; expected a safetensors file: "
-            f"make it by `metricopt pretrain bccd_faster_rcnn`, or name one by METRICOPT_DETECTOR"
+            f"make it by `metricopt pretrain {data}_faster_rcnn`, or name one by METRICOPT_DETECTOR"
         )
-    net = bccd_faster_rcnn()
-    net.load_state_dict(load_file(path))
-    return net.eval()
+    return path

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from metricopt.core.errors import DataError
 from metricopt.core.seeding import derived_seed, stream
+from metricopt.core.tree import each
 from metricopt.core.writing import write_bytes
 from metricopt.data.boxes import BoxImages, Target
 from metricopt_lab.networks.detector import bccd_faster_rcnn, with_imagenet
@@ -26,6 +27,8 @@ def train_detector(
     epochs: int = 20,
     seed: int = 0,
     watch: Callable[[int, int, str], None] = lambda *_: None,
+    build: Callable[[], nn.Module] = bccd_faster_rcnn,
+    device: torch.device | str = "cpu",
 ) -> dict[str, Any]:
     """Train on the images, write the weights (safetensors) to `out`, and give the facts.
 
@@ -36,11 +39,12 @@ def train_detector(
         raise DataError(f"{epochs} epochs were asked for; expected at least 1")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derived_seed(seed, "detector"))  # layers, and which proposals are looked at
-        net = bccd_faster_rcnn()
+        net = build()
         if imagenet is not None:
             with_imagenet(net, imagenet)
+        net.to(device)
         losses = _trained(net, images, epochs, seed, watch)
-    content = safetensors.torch.save({name: tensor.contiguous() for name, tensor in net.state_dict().items()})
+    content = safetensors.torch.save({name: tensor.cpu().contiguous() for name, tensor in net.state_dict().items()})
     write_bytes(out, content)
     started = "random weights" if imagenet is None else imagenet.name
     return {"images": len(images), "epochs": epochs, "seed": seed, "body": started, "losses": losses, "file": str(out)}
@@ -59,6 +63,9 @@ def _trained(
     def factor(step: int) -> float:
         return min((step + 1) / WARM_UP, 1.0) * 0.5 * (1 + math.cos(math.pi * step / total))
 
+    def there(tensor: Tensor) -> Tensor:
+        return tensor.to(rest[0].device)
+
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
     draw, means, step = stream(seed, "detector batches"), [], 0
     net.train()
@@ -66,7 +73,7 @@ def _trained(
         found = []
         for index in torch.randperm(len(images), generator=draw).split(BATCH):
             pairs = [_flipped(images.images[i].float() / 255, images.targets[i], draw) for i in index.tolist()]
-            losses = net([image for image, _ in pairs], [target for _, target in pairs])
+            losses = net(*(each(there, list(part)) for part in zip(*pairs, strict=True)))
             loss = torch.stack(list(losses.values())).sum()
             optimizer.zero_grad()
             loss.backward()

@@ -116,7 +116,7 @@ class PrefixCache:
         if self.holds(data) or id(data) in self._placed or id(data) in self._refused:
             return
         if self.recall is not None:
-            self._remembered[id(data)] = (data, [self._one(data, row) for row in range(len(data))])
+            self._remember(data)
             return
         if self.cut is None:
             self._place(data)
@@ -138,6 +138,20 @@ class PrefixCache:
             for room, part in zip(crossing, found, strict=True):
                 room[stretch] = part
         self._kept[id(data)] = (data, crossing)
+
+    def _remember(self, data: Data) -> None:
+        """All examples, unless they would take more than there is: beyond the limit half of the disk, or no GPU's."""
+        assert self.recall is not None
+        sizes: list[int] = []
+        first = self.recall.remember(on_model(self.model, data.inputs_at(slice(0, 1))))
+        each_tensor(lambda tensor: (sizes.append(tensor.untyped_storage().nbytes()), tensor)[1], first)
+        size = len(data) * sum(sizes)
+        on_disk = shutil.disk_usage(tempfile.gettempdir()).free // 2 if self._device.type == "cpu" else 0
+        if size > self.memory - self.bytes_in_memory + on_disk:
+            self._refused[id(data)] = data
+            self.reason = f"{size / 2**20:.0f} MiB for {len(data)} examples are over the limit"
+            return
+        self._remembered[id(data)] = (data, [self._one(data, row) for row in range(len(data))])
 
     def _one(self, data: Data, row: int) -> Remembered:
         """One example, in memory as far as the limit allows and in files beyond it, if the model is on the CPU."""
@@ -211,10 +225,10 @@ class PrefixCache:
         with torch.no_grad():
             return [self._whole(member, data) for member in phi]
 
-    def output(self, phi: Tensor, examples: Sequence[Remembered]) -> Tree:
-        """All that the network gives for some examples at one phi (dim,), differentiable in phi."""
+    def output(self, phi: Tensor, examples: Sequence[Remembered], *, model: AdaptedModel | None = None) -> Tree:
+        """All that the network, or a twin of the model, gives for some examples at one phi (dim,), differentiable."""
         assert self.recall is not None
-        return joined([self.recall.output(phi, example) for example in examples])
+        return joined([self.recall.output(phi, example, model=model) for example in examples])
 
     def _read_of(self, phi: Tensor, examples: Sequence[Remembered]) -> Tensor:
         """Tensors read from the outputs, (population, n, ...)."""

@@ -64,8 +64,6 @@ class Recall:
 
     def __init__(self, model: AdaptedModel, probe: Tree) -> None:
         self._model = model
-        if model.moves_weights:
-            raise CutError("phi moves the weights of all layers")
         self.names = tuple(_before_phi(model, probe))
         if not any(next(model.net.get_submodule(name).parameters(), None) is not None for name in self.names):
             raise CutError("nothing of the network is computed before phi acts")
@@ -83,10 +81,10 @@ class Recall:
         with torch.no_grad():
             return self._lean(self._remembered(inputs))
 
-    def output(self, phi: Tensor, example: Remembered) -> Tree:
-        """What the model gives for the example at one phi (dim,), differentiable in phi."""
-        with self._recalling(example.values):
-            return self._model.output(phi, example.inputs)
+    def output(self, phi: Tensor, example: Remembered, *, model: AdaptedModel | None = None) -> Tree:
+        """What the model, or a twin of it, gives for the example at one phi (dim,), differentiable in phi."""
+        with self.recalling(self._model.net, example):
+            return (self._model if model is None else model).output(phi, example.inputs)
 
     def _remembered(self, inputs: Tree) -> Remembered:
         values: list[Any] = []
@@ -125,12 +123,12 @@ class Recall:
         return all(_same(one, other) for one, other in zip(found, wanted, strict=True))
 
     @contextmanager
-    def _recalling(self, values: Sequence[Any]) -> Iterator[None]:
-        """Within this context the first call of each module in turn gives what it gave."""
+    def recalling(self, net: nn.Module, example: Remembered) -> Iterator[None]:
+        """Within this context the first call of each module of the network or a copy in turn gives what it gave."""
         left: dict[str, list[Any]] = {}
-        for name, value in zip(self.names, values, strict=True):
+        for name, value in zip(self.names, example.values, strict=True):
             left.setdefault(name, []).append(value)
-        modules = [self._model.net.get_submodule(name) for name in left]
+        modules = [net.get_submodule(name) for name in left]
         before = [dict(vars(module)) for module in modules]
         for module, given in zip(modules, left.values(), strict=True):
             # Not a hook: it could change an output, but not spare its computation. Hooks that modulate still act.
@@ -159,6 +157,10 @@ def _before_phi(model: AdaptedModel, probe: Tree) -> list[str]:
     modulated, through, acting = set(model.layers), [], False
     handles = []
 
+    def begins(_module: nn.Module, _inputs: Any) -> None:
+        nonlocal acting
+        acting = True
+
     def ends(name: str) -> Callable[..., None]:
         def hook(_module: nn.Module, _inputs: Any, _output: Any) -> None:
             nonlocal acting
@@ -176,6 +178,8 @@ def _before_phi(model: AdaptedModel, probe: Tree) -> list[str]:
     for name, module in model.net.named_modules():
         if name and not isinstance(module, nn.ModuleList | nn.ModuleDict):
             handles.append(module.register_forward_hook(ends(name)))
+    # What computes with weights that phi moves gives something else from its first line on.
+    handles += [module.register_forward_pre_hook(begins) for module in model.moved_modules()]
     try:
         with torch.no_grad():
             model.call(model.net, probe)
@@ -230,6 +234,38 @@ def each_within(change: Callable[[Tensor], Tensor], value: Any) -> Any:
 def each_tensor(change: Callable[[Tensor], Tensor], example: Remembered) -> Remembered:
     """The same example with every tensor changed."""
     return Remembered(each_within(change, example.inputs), each_within(change, example.values))
+
+
+def together(examples: Sequence[Remembered]) -> Remembered | None:
+    """Several examples as one batch, which is faster and not the same in the last bits; None if shapes forbid it.
+
+    Example:
+        >>> one = Remembered(torch.zeros(1, 2), ({"a": torch.ones(1, 3)},))
+        >>> together([one, one]).values[0]["a"].shape
+        torch.Size([2, 3])
+    """
+    try:
+        return Remembered(_joined([each.inputs for each in examples]), _joined([each.values for each in examples]))
+    except RuntimeError:  # of images that differ in size
+        return None
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    """Values of the same kind one below the other, tensors within objects too."""
+    first = parts[0]
+    if isinstance(first, Tensor):
+        return torch.cat(list(parts))
+    if isinstance(first, list):
+        return [item for part in parts for item in part]
+    if isinstance(first, dict):
+        return type(first)((name, _joined([part[name] for part in parts])) for name in first)
+    if isinstance(first, tuple):
+        return tuple(_joined(column) for column in zip(*parts, strict=True))
+    if any(isinstance(part, Tensor) for part in getattr(first, "__dict__", {}).values()):
+        twin = copy.copy(first)
+        vars(twin).update({name: _joined([vars(part)[name] for part in parts]) for name in vars(first)})
+        return twin
+    return first
 
 
 def _hollow(tensor: Tensor) -> Tensor:

@@ -94,9 +94,16 @@ def _reading(run: Run) -> str:
     examples = sum(each.examples for each in changes)
     gainer = max(changes, key=lambda each: each.won - each.lost)
     loser = min(changes, key=lambda each: each.won - each.lost)
-    said = f"Of {plural(examples, f'{run.judged_on} example')}, {won:,} became right and {lost:,} became wrong"
+    said = f"Of {_counted(run, examples)}, {won:,} became right and {lost:,} became wrong"
     parts = [f"class {each.name} {_net(each)}" for each in (gainer, loser) if each.won != each.lost]
     return f"{said}; {' and '.join(dict.fromkeys(parts))}." if parts else f"{said}."
+
+
+def _counted(run: Run, examples: int) -> str:
+    """So many examples or, of detectors, true boxes."""
+    if run.accepted["changes"].get("unit") == "true box":
+        return f"{plural(examples, 'true box', 'true boxes')} of {run.judged_on} images"
+    return plural(examples, f"{run.judged_on} example")
 
 
 def _net(change: ClassChange) -> str:

@@ -13,7 +13,8 @@ def draw_gains(records: Sequence[Record], path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    conditions = list(dict.fromkeys(record["data"] for record in records))
+    measured = [record for record in records if record["method"] != "frozen"]
+    conditions = list(dict.fromkeys(record["data"] for record in measured or records))
     figure = Figure(figsize=(3.4 * len(conditions) + 1, 3.6), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(1, len(conditions), sharey=True, squeeze=False)[0]

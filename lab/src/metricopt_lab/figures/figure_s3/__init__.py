@@ -1,0 +1,1 @@
+"""Figure S3 of the paper: proposals and detections before and after."""
