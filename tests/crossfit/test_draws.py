@@ -49,3 +49,27 @@ def test_balanced_draws_each_class_as_often():
 def test_fewer_rows_than_a_batch_make_one_small_batch():
     own, _ = draws_of(VAL, TRAIN, torch.arange(10), Kind(False, 0.0), shown=10, batch=256, seed=0, member="a").epoch(0)
     assert own.shape == (1, 10)
+
+
+def test_folds_by_class_share_no_class_and_have_about_as_many_rows():
+    sizes = torch.tensor([2, 9, 3, 8, 2, 7, 3, 6, 4, 4])
+    data = Examples(torch.zeros(int(sizes.sum()), 1), torch.arange(10).repeat_interleave(sizes))
+    fold_of = folds_of(data, 3, seed=0, by_class=True)
+    classes = [set(data.targets[fold_of == fold].tolist()) for fold in range(3)]
+    assert sum(map(len, classes)) == len(set.union(*classes)) == 10
+    assert max(torch.bincount(fold_of).tolist()) - min(torch.bincount(fold_of).tolist()) <= 7
+    assert not torch.equal(fold_of, folds_of(data, 3, seed=1, by_class=True))
+
+
+def test_batches_for_losses_of_pairs_have_several_rows_of_each_class_and_none_left_out():
+    val = Examples(torch.zeros(60, 1), torch.arange(60) % 12)
+    train = Examples(torch.zeros(80, 1), 100 + torch.arange(80) % 20)
+    seen = (val.targets < 9).nonzero()[:, 0]
+    draws = draws_of(val, train, seen, Kind(False, 1.0), shown=45, batch=18, seed=0, member="a", a_class=3)
+    own, rest = draws.epoch(0)
+    assert own.shape == rest.shape == (5, 9)
+    for data, part in ((val, own), (train, rest)):
+        for rows in part:
+            _, counts = torch.unique(data.targets[rows], return_counts=True)
+            assert counts.tolist() == [3, 3, 3] and len(set(rows.tolist())) == 9
+    assert set(own.flatten().tolist()) <= set(seen.tolist())

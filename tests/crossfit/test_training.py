@@ -159,6 +159,17 @@ def _adapted(net):
     return adapt(net, WeightDirections(3), example=rows(4, 0, turned=True)[0])
 
 
+def test_where_steps_are_bearable_and_epochs_are_not_a_network_is_shown_fewer_rows(monkeypatch):
+    own = learner()
+    monkeypatch.setattr("metricopt.crossfit.fit.now", lambda: 0.0)
+    monkeypatch.setattr("metricopt.crossfit.fit.since", lambda _: 0.2)
+    hasty = replace(own, settings=replace(own.settings, seconds=12.0, batch=16))
+    plan = plan_of(hasty, seed=0)
+    # An epoch of 300 rows and as many of training takes 7.5 s; three epochs of four networks are to take 6.
+    assert plan.batch == 16 and plan.share == pytest.approx(4 * 16 / 300)
+    assert plan_of(replace(own, settings=replace(own.settings, seconds=1e6)), seed=0).share == 1
+
+
 def test_a_slow_network_gets_smaller_steps_and_epochs_of_fewer_rows(monkeypatch):
     monkeypatch.setattr("metricopt.crossfit.fit.now", lambda: 0.0)
     monkeypatch.setattr("metricopt.crossfit.fit.since", lambda _: 4.0)  # half a second a row

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from metricopt.adapters.detector import is_detector
 from metricopt.core.records import Outcome
 from metricopt.core.tree import Tree
 from metricopt.crossfit.asking import Asking
@@ -17,6 +18,9 @@ from metricopt.task.out_of_fold import OutOfFoldTask
 from metricopt.task.predictions import Predictions
 
 _LEAST_FOR_BIASES = 12
+BACKGROUND = (1.5, 3.0)
+"""By how much a detector's background score is lowered: boxes below its threshold would count in average precision.
+By 1, 2 and 3 gave .894, .895 and .899 where a finetuned one had .891, on the same images as `DETECTOR_RATES`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +57,7 @@ def choose(oracle: Oracle, settings: CrossFit, *, kinds: int, original: float, q
     best = order[0]
     incumbents = [(first, mixtures.phis[0]), (oracle.ledger.used, mixtures.phis[best])]
     phi, cost, shown = mixtures.phis[best], mixtures.costs[best], None
-    if task.shifts is not None and task.metric.on != "outputs":
+    if mixtures.biases_follow:
         half_of = _halves(task)
         for place, index in enumerate(order):
             biased = HonestBias(asking, mixtures.phis[index], half_of, mixtures.costs[index])
@@ -61,6 +65,9 @@ def choose(oracle: Oracle, settings: CrossFit, *, kinds: int, original: float, q
             if found.cost < cost or shown is None:
                 phi, cost, shown = biased.phi(found.bias), found.cost, biased.shown(found.halves)
             incumbents.append((oracle.ledger.used, phi))
+    if is_detector(task.model.net):
+        phi, cost = _less_background(asking, phi, cost)
+        incumbents.append((oracle.ledger.used, phi))
     if shown is None:
         shown = task.whole_outputs(phi[None])[0] if task.metric.on == "outputs" else task.search_outputs(phi[None])[0]
     return Chosen(Outcome(phi, tuple(incumbents)), shown, cost)
@@ -82,6 +89,11 @@ class Mixtures:
         self._asking = asking
         self.phis, self.costs = [torch.zeros(asking.task.dim)], [original]
 
+    @property
+    def biases_follow(self) -> bool:
+        """Whether there are outputs to shift once the weights are chosen."""
+        return self._asking.task.shifts is not None and self._asking.task.metric.on != "outputs"
+
     def ranked(self) -> list[int]:
         """Numbers of the mixtures, the best first, the plainer of equals before the other."""
         return sorted(range(len(self.costs)), key=lambda at: self.costs[at])
@@ -92,7 +104,7 @@ class Mixtures:
         Half of the queries at most, so that the rest is there for biases, if there are enough for those.
         """
         left = self._asking.left
-        end = 0 if left < _LEAST_FOR_BIASES else left - left // 2
+        end = left - left // 2 if self.biases_follow and left >= _LEAST_FOR_BIASES else 0
         alone = {kind: self._ask([kind], end) for kind in range(kinds)}
         if not any(map(math.isfinite, alone.values())):
             return
@@ -122,6 +134,22 @@ class Mixtures:
         self.phis.append(phi)
         self.costs.append(float(cost.nan_to_num(nan=math.inf)))
         return self.costs[-1]
+
+
+def _less_background(asking: Asking, phi: Tensor, cost: float) -> tuple[Tensor, float]:
+    """The best of lower scores of a detector's background, one number that every row has its say in."""
+    shifts = asking.task.model.shift_coordinates
+    assert shifts is not None
+    for shift in BACKGROUND:
+        if asking.left < 1:
+            break
+        lowered = phi.clone()
+        lowered[shifts.start] = -shift
+        shown = asking.task.predictions(lowered[None])
+        (found,) = asking.oracle.observe(lowered[None], stage="less background", shown=shown).tolist()
+        if found < cost:
+            phi, cost = lowered, found
+    return phi, cost
 
 
 def _halves(task: OutOfFoldTask) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from metricopt.core.clock import now, since
 from metricopt.core.seeding import derived_seed
-from metricopt.crossfit.draws import Draws, draws_of, folds_of
+from metricopt.crossfit.draws import Draws, draws_of
 from metricopt.crossfit.head import head_of
 from metricopt.crossfit.learner import Learner, State
 from metricopt.crossfit.settings import CrossFit, Kind
@@ -95,7 +95,7 @@ def plan_of(learner: Learner, *, seed: int, tick: Tick = lambda _: None) -> Plan
     """
     plan = _pace(learner)
     learner, settings = plan.paced(learner), learner.settings
-    fold_of = folds_of(learner.val, settings.folds, seed=seed)
+    fold_of = learner.folds(seed)
     (draws, *_) = _draws(learner, settings.kinds[0], fold_of, seed=seed)
     began, epochs = now(), 0
 
@@ -116,22 +116,37 @@ def plan_of(learner: Learner, *, seed: int, tick: Tick = lambda _: None) -> Plan
 
 def _pace(learner: Learner) -> Plan:
     """A plan of nothing yet, with steps that a slow network makes in bearable time, and epochs of fewer rows."""
-    settings, taken = learner.settings, []
-    rows = torch.arange(min(8, len(learner.val)))
-    net = learner.copy()
+    settings = learner.settings
+    nothing = Plan(math.nan, math.nan, 0, 0, 0.0)
+    a_row = _seconds_a_row(learner, 8)
+    if a_row * settings.batch <= A_STEP:
+        if _share(learner, a_row) >= 1:
+            return nothing
+        a_row = _seconds_a_row(learner, settings.batch)  # of few rows most is not theirs
+    batch = settings.batch
+    if a_row * batch > A_STEP:
+        batch = max(4, 2 ** int(math.log2(A_STEP / a_row))) if a_row < A_STEP else 4
+    least = LEAST_STEPS * batch / len(learner.val)
+    share = min(1.0, max(_share(learner, a_row), least))
+    return nothing if share == 1 and batch >= settings.batch else replace(nothing, batch=batch, share=share)
+
+
+def _seconds_a_row(learner: Learner, count: int) -> float:
+    """What a row of a step takes."""
+    rows = learner.few(count)
+    net, taken = learner.copy(), []
     for _ in range(2):  # the first step of a network may take much longer than all others
         began = now()
         learner.loss(net, learner.batches(rows, rows[:0], seed=0)).backward()
         taken.append(since(began))
-    a_row = max(min(taken) / len(rows), 1e-9)
-    nothing = Plan(math.nan, math.nan, 0, 0, 0.0)
-    if a_row * settings.batch <= A_STEP:
-        return nothing
-    batch = max(4, 2 ** int(math.log2(A_STEP / a_row))) if a_row < A_STEP else 4
+    return max(min(taken) / len(rows), 1e-9)
+
+
+def _share(learner: Learner, a_row: float) -> float:
+    """Of the rows, with how many the fewest epochs of the first kind take half of the time."""
+    settings = learner.settings
     an_epoch = a_row * len(learner.val) * (1 + settings.kinds[0].mix)
-    share = settings.seconds / 2 / (LEAST_EPOCHS * (settings.folds + 1) * an_epoch)
-    least = LEAST_STEPS * batch / len(learner.val)
-    return replace(nothing, batch=min(batch, settings.batch), share=min(1.0, max(share, least)))
+    return settings.seconds / 2 / (LEAST_EPOCHS * (settings.folds + 1) * an_epoch)
 
 
 def _trials(
@@ -176,7 +191,7 @@ def fit(learner: Learner, plan: Plan, *, seed: int, tick: Tick) -> Fitted:
     """The finetunings of a plan, one population for each kind, then those of the last layer, where there is one."""
     learner = plan.paced(learner)
     settings = learner.settings
-    fold_of = folds_of(learner.val, settings.folds, seed=seed)
+    fold_of = learner.folds(seed)
     how = {"epochs": plan.epochs, "seed": seed}
     rates, states = [plan.rate, plan.other], []
     for kind in settings.of_all_weights[: plan.kinds]:
@@ -254,6 +269,7 @@ def _draws(learner: Learner, kind: Kind, fold_of: Tensor, *, seed: int) -> list[
             batch=settings.batch,
             seed=seed,
             member=f"{kind.name} {at}",
+            a_class=learner.a_class,
         )
         for at, some in enumerate(rows)
     ]

@@ -78,7 +78,8 @@ def head_of(learner: Learner, *, seed: int, tick: Tick = lambda _: None) -> Head
     parts = [_features(learner, linear, data, tick) for data in (task.train.rows(most.sort().values), task.search)]
     train, val = (part for part in parts if part is not None)
     model = adapt(last, WeightDirections(), example=val.inputs[:2])
-    own = OutOfFoldTask(model, metric=task.metric, train=train, search=val, loss=task.loss_rule.function)
+    own = OutOfFoldTask(model, metric=task.metric, train=train, search=val, loss=task.loss_rule.function,
+                        sampling=task.sampling, batch_size=task.batch_size)  # fmt: skip
     return Head(replace(learner, task=own, tuned="weights"), name)
 
 

@@ -40,6 +40,30 @@ def blackbox_rank(scores: Tensor, lam: float) -> Tensor:
     return ranks
 
 
+def blackbox_ap(scores: Tensor, positive: Tensor, *, lam: float, margin: float) -> Tensor:
+    """Average precision of scores (n,), differentiated through its ranks; 0 without positives.
+
+    Precision at a positive is its rank among positives over its rank among all. Before ranking, positives lose half the
+    margin and the others gain it.
+
+    Args:
+        scores: Of one class.
+        positive: Which are of the class, (n,).
+        lam: Lambda for ranks divided by n, as in the authors' code.
+        margin: In units of scores.
+
+    Example:
+        >>> float(blackbox_ap(torch.tensor([3.0, 2.0, 1.0]), torch.tensor([True, False, True]), lam=1.0, margin=0.0))
+        0.8333...
+    """
+    pushed = scores - margin * (positive.to(scores) - 0.5)
+    reach = lam * scores.shape[-1] ** 2  # in units of plain ranks, and of their share in a mean over n
+    among_all = blackbox_rank(pushed, reach)
+    among_positives = blackbox_rank(pushed.masked_fill(~positive, -torch.inf), reach)
+    precision = torch.where(positive, among_positives / among_all, 0.0)
+    return precision.sum() / positive.sum().clamp(min=1)
+
+
 @final
 class _BlackBoxRank(torch.autograd.Function):
     generate_vmap_rule = True

@@ -33,12 +33,19 @@ def fast_ap(outputs: Tensor, targets: Tensor, *, bins: int = 10) -> Tensor:
         raise DataError(f"bins is {bins}; expected at least 1, and 10 in the paper")
     cosine, alike, itself = similarities(outputs, targets, loss="fast_ap")
     distance = (2 - 2 * cosine).clamp(0, _FARTHEST)
-    edges = torch.linspace(0, _FARTHEST, bins + 1, dtype=outputs.dtype, device=outputs.device)
-    share = (1 - (distance.unsqueeze(-1) - edges).abs() * (bins / _FARTHEST)).clamp(min=0)  # (n, n, bins + 1)
-    own = (share * alike.unsqueeze(-1)).sum(1)  # h+
-    every = (share * ~itself.unsqueeze(-1)).sum(1)  # h
+    place = distance * (bins / _FARTHEST)
+    edge = place.detach().floor().clamp(max=bins - 1)  # the nearest one below
+    share = place - edge
+    own = _histogram(edge.long(), share, alike.to(share), bins)  # h+
+    every = _histogram(edge.long(), share, (~itself).to(share), bins)  # h
     above, total = own.cumsum(1), every.cumsum(1)  # H+, H
     precision = above / torch.where(total > 0, total, 1.0)
     count = alike.sum(1)
     average = (own * precision).sum(1) / count.clamp(min=1)
     return mean_over_queries(1 - average, count > 0)
+
+
+def _histogram(edge: Tensor, share: Tensor, counted: Tensor, bins: int) -> Tensor:
+    """Soft counts at each edge, (n, bins + 1): what lies above an edge counts for it and the next."""
+    nothing = counted.new_zeros(len(counted), bins + 1)
+    return nothing.scatter_add(1, edge, (1 - share) * counted).scatter_add(1, edge + 1, share * counted)

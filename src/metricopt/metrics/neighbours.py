@@ -1,8 +1,9 @@
 """Nearest neighbours among embeddings, exact, block by block: what retrieval metrics are made of.
 
-Each block of queries is multiplied with the whole gallery once. A block is small enough to stay in a processor's own
-memory while it is looked at: 128 queries of 10,000 items are compared in an eighth of the time of a product of 64
-dimensions, 512 queries in three eighths.
+Each block of queries is multiplied with the whole gallery once. A block is small enough to be looked at before it has
+left a processor's own memory, and large enough that little beside the product has to be done for it: 256 queries.
+faiss, measured beside it, is faster only by its matrix product
+(docs/how-to/retrieval.md), and takes one member at a time.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,12 +19,13 @@ from metricopt.core.errors import MetricError
 
 Distance = Literal["cosine", "euclidean"]
 
-_QUERIES = 128
+_QUERIES = 256
+_PLACE_BYTES = 9  # a place among the items, and whether there is one
 _AT_ONCE = 2**21  # similarities of several members, where one has few
 
 
 class Block(NamedTuple):
-    """Some queries of some members against the whole gallery.
+    """Some queries of some members against the whole gallery; its nearness may be overwritten, and is by the next.
 
     Attributes:
         nearness: The larger the nearer, (members, queries, gallery); a query itself is at -inf.
@@ -40,6 +42,12 @@ class Block(NamedTuple):
         """Nearness of the items of each query's own class, -inf where there are fewer, (members, queries, most)."""
         places = self.alike.expand(len(self.nearness), *self.alike.shape)
         return self.nearness.gather(2, places).masked_fill(~self.known, -torch.inf)
+
+    def nearest_stranger(self) -> Tensor:
+        """Nearness of the nearest item of another class, (members, queries); overwrites that of a query's own class."""
+        rows, places = self.known.nonzero(as_tuple=True)
+        self.nearness[:, rows, self.alike[rows, places]] = -torch.inf
+        return self.nearness.amax(2)
 
 
 Measure = Callable[[Block], Tensor]
@@ -112,16 +120,37 @@ class Gallery:
         population, items = len(embeddings), len(self.items)
         several = max(1, min(_QUERIES, len(self.asked), memory // (2 * 4 * items)))
         members = max(1, min(population, min(_AT_ONCE, memory // 8) // (several * items)))
+        # The same for all members: kept, unless classes are so large that it would take more than the similarities.
+        slim = len(self.asked) * int(self._sorted[2].max()) * _PLACE_BYTES <= memory
+        parts = list(self._parts(several)) if slim and members < population else None
         for first in range(0, population, members):
             of_members = slice(first, first + members)
             left, right = _sides(embeddings[of_members], distance)
             right = (right if len(self.items) == len(self.classes) else right[:, self.items]).mT
-            for start in range(0, len(self.asked), several):
-                rows = self.asked[start : start + several]
-                nearness = torch.bmm(left[:, rows], right)
-                here = self._place[rows]
-                nearness[:, here >= 0, here[here >= 0]] = -torch.inf
-                yield of_members, slice(start, start + several), Block(nearness, *self.alike(rows))
+            # One room for all blocks: new memory for each took a fifth of the time.
+            room = left.new_empty(len(left), several, items)
+            for part in self._parts(several) if parts is None else parts:
+                nearness = torch.bmm(left[:, part.rows], right, out=room if len(part.rows) == several else None)
+                nearness[:, part.itself[0], part.itself[1]] = -torch.inf
+                yield of_members, part.places, Block(nearness, part.alike, part.known)
+
+    def _parts(self, several: int) -> Iterator["_Part"]:
+        """All queries that have an answer, so many at a time."""
+        for start in range(0, len(self.asked), several):
+            rows = self.asked[start : start + several]
+            here = self._place[rows]
+            found = (here >= 0).nonzero()[:, 0]
+            yield _Part(slice(start, start + several), rows, (found, here[found]), *self.alike(rows))
+
+
+class _Part(NamedTuple):
+    """Some queries: where they are among all, their rows, themselves in the gallery, and their class there."""
+
+    places: slice
+    rows: Tensor
+    itself: tuple[Tensor, Tensor]
+    alike: Tensor
+    known: Tensor
 
 
 def gallery_of(classes: Tensor, roles: Tensor | None) -> Gallery:

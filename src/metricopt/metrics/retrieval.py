@@ -100,9 +100,11 @@ class RecallAt:
         """Scores of a block, (members, queries)."""
         own = block.own
         best = own.amax(2, keepdim=True)
+        if self.ks == (1,):  # whether any stranger is as near can be told in one look, how many are takes two
+            return (block.nearest_stranger() < best[..., 0]).double()
+        strangers = -(own >= best).sum(2)
         # As floats and in place: sums of booleans take ten times as long. Up to 2**24 they are exact.
-        near = torch.ge(block.nearness, best, out=torch.empty_like(block.nearness)).sum(2)
-        strangers = near - (own >= best).sum(2)  # as near as the nearest of its class, or nearer
+        strangers = strangers + block.nearness.ge_(best).sum(2)  # as near as the nearest of its class, or nearer
         return torch.stack([strangers < k for k in self.ks]).double().mean(0)
 
 

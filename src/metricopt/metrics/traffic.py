@@ -1,14 +1,15 @@
-"""How often metrics outside really go out: more often than they are asked after accidents, less often with a memory."""
+"""How often metrics are really called: within parts once for each, outside more often than asked after accidents."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from metricopt.metrics.external.metrics import Outside
 from metricopt.metrics.metric import Metric
+from metricopt.metrics.within_parts import WithinParts
 
 
 def calls_beyond(metrics: Iterable[Metric]) -> int:
-    """Calls that commands and servers behind these metrics got so far, beyond one for each question.
+    """Calls that commands, servers and metrics within parts got so far, beyond one for each question.
 
     Example:
         >>> outside = Outside(lambda question: "0.25", retries=0)
@@ -17,7 +18,9 @@ def calls_beyond(metrics: Iterable[Metric]) -> int:
         >>> [metric.value(torch.ones(2), torch.tensor([0, 1])) for _ in range(3)], calls_beyond([metric])
         ([0.25, 0.25, 0.25], -2)
     """
-    functions = {id(metric.function): metric.function for metric in metrics if isinstance(metric.function, Outside)}
+    functions = {
+        id(metric.function): metric.function for metric in metrics if isinstance(metric.function, Outside | WithinParts)
+    }
     return sum(function.beyond for function in functions.values())
 
 
@@ -29,6 +32,8 @@ def attempts_of(metric: Metric) -> int:
         >>> attempts_of(as_metric("f1"))
         1
     """
+    if isinstance(metric.function, WithinParts):
+        return metric.function.parts
     return 1 + metric.function.retries if isinstance(metric.function, Outside) else 1
 
 

@@ -1,5 +1,8 @@
 """Networks that embed images for retrieval: a small one for Omniglot, and ResNet-50 as in the paper."""
 
+import copy
+
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -31,9 +34,42 @@ class OmniglotEmbedding(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Embeddings (n, outputs) of images (n, 1, 35, 35)."""
+        x = functional.max_pool2d(self.norm[3](self.conv[3](self.backbone(x))).relu(), 2)
+        return functional.normalize(self.out(x.flatten(1)))
+
+    def backbone(self, x: Tensor) -> Tensor:
+        """What the first three blocks give for images, (n, 64, 4, 4): nearly all of the time."""
         x = self.norm[0](self.conv[0](x)).relu()
-        for block in range(1, 4):
+        for block in (1, 2):
             x = functional.max_pool2d(self.norm[block](self.conv[block](x)).relu(), 2)
+        return x
+
+    def head(self) -> "EmbeddingHead":
+        """The last block and the last layer as a network of their own, in eval mode."""
+        return EmbeddingHead(self)
+
+
+class EmbeddingHead(nn.Module):
+    """What comes after the backbone, for whoever leaves that as it is and computes it once an image.
+
+    Args:
+        whole: The network whose last block and layer are copied.
+
+    Example:
+        >>> import torch
+        >>> whole, images = OmniglotEmbedding().eval(), torch.rand(2, 1, 35, 35)
+        >>> bool(torch.allclose(whole.head()(whole.backbone(images)), whole(images), atol=1e-6))
+        True
+    """
+
+    def __init__(self, whole: OmniglotEmbedding) -> None:
+        super().__init__()
+        self.conv, self.norm, self.out = (copy.deepcopy(part) for part in (whole.conv[3], whole.norm[3], whole.out))
+        self.eval()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Embeddings (n, outputs) of what the backbone gives, (n, 64, 4, 4)."""
+        x = functional.max_pool2d(self.norm(self.conv(x)).relu(), 2)
         return functional.normalize(self.out(x.flatten(1)))
 
 
@@ -55,6 +91,9 @@ class ResNet50Embedding(nn.Module):
         pretrained: Whether it starts from ImageNet, which torchvision downloads.
     """
 
+    mean: Tensor
+    std: Tensor
+
     def __init__(self, outputs: int = 512, *, pretrained: bool = False) -> None:
         super().__init__()
         # Imported here: only the paper's scale needs it.
@@ -62,10 +101,13 @@ class ResNet50Embedding(nn.Module):
 
         self.body = resnet50(weights=ResNet50_Weights.IMAGENET1K_V2 if pretrained else None)
         self.body.fc = nn.Linear(self.body.fc.in_features, outputs)
+        self.register_buffer("mean", torch.tensor([0.485, 0.456, 0.406]).view(3, 1, 1))  # ImageNet's
+        self.register_buffer("std", torch.tensor([0.229, 0.224, 0.225]).view(3, 1, 1))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Embeddings (n, outputs) of images (n, 3, 224, 224)."""
-        return functional.normalize(self.body(x))
+        """Embeddings (n, outputs) of images (n, 3, 224, 224), as bytes or as numbers from 0 to 1."""
+        x = x / 255 if x.dtype == torch.uint8 else x
+        return functional.normalize(self.body((x - self.mean) / self.std))
 
 
 # Called, not decorating: the registry's decorator would hide the function's own arguments from type checkers.

@@ -1,6 +1,7 @@
 """Retrieval of characters: an embedding of Omniglot, images as trained or disturbed, every part of other alphabets."""
 
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from pathlib import Path
 
 import torch
@@ -63,18 +64,18 @@ def trained_network(*, data: Omniglot | None = None, steps: int = STEPS, seed: i
                     sampling=PerClass(4), seed=seed, cache=cache_folder() / "networks")  # fmt: skip
 
 
-def omniglot_retrieval(shift: str, sizes: Sizes, *, seed: int, net: nn.Module, data: Omniglot | None = None) -> Problem:
+def omniglot_retrieval(shift: str, sizes: Sizes, *, seed: int, steps: int = STEPS) -> Problem:
     """A network for retrieval whose images are of some kind, and which is asked about classes it has never seen.
+
+    Its backbone, the first three blocks, stays as it is and is computed once an image; what is changed comes after it.
 
     Args:
         shift: What happened to images since the network was trained, "clean" for nothing; training images are as they
             were.
         sizes: Classes of each part.
         seed: Of which classes are in which part, of the disturbance and of the adapter.
-        net: The trained network.
-        data: The drawings; read if None.
+        steps: Of the network's training.
     """
-    data = omniglot() if data is None else data
     between = torch.arange(TRAINED, BACKGROUND)
     between = between[torch.randperm(len(between), generator=stream(seed, "omniglot", "parts"))]
     if sizes.search + sizes.accept > len(between):
@@ -82,31 +83,60 @@ def omniglot_retrieval(shift: str, sizes: Sizes, *, seed: int, net: nn.Module, d
             f"{sizes.search} and {sizes.accept} classes were asked for; expected at most {len(between)} together"
         )
     known = torch.randperm(TRAINED, generator=stream(seed, "omniglot", "train"))[: sizes.train]
-    unseen = torch.linspace(BACKGROUND, CLASSES - 1, sizes.test).round().long()
     parts = {
         "train": known,
         "search": between[: sizes.search],
         "accept": between[sizes.search : sizes.search + sizes.accept],
-        "test": unseen,
+        "test": unseen(sizes),
     }
     # Test images are disturbed the same way for every seed: they are one test set.
     seeds = {name: 0 if name == "test" else seed for name in parts}
     kinds = {name: "clean" if name == "train" else shift for name in parts}
-    made = {name: disturbed(data, parts[name], kinds[name], seed=seeds[name], part=name) for name in parts}
+    made = {
+        name: _seen(tuple(parts[name].tolist()), kinds[name], seed=seeds[name], part=name, steps=steps)
+        for name in parts
+    }
     return Problem(
         name=f"omniglot_{shift}",
-        net=net,
-        adapter=FiLM(dim=128, layers=("norm.2", "norm.3")),
+        net=_network(steps).head(),
+        adapter=FiLM(dim=128, layers=("norm",)),
         loss=fast_ap,
         metric=recall(),
         **made,
         sampling=PerClass(4),
         batch_size=64,
-        notes=f"Omniglot 35 x 35, {shift}; network of classes 0..{TRAINED - 1}; classes of train {sizes.train} of "
-        f"these, search {sizes.search} and accept {sizes.accept} of {TRAINED}..{BACKGROUND - 1}, test {sizes.test} of "
-        f"{BACKGROUND}..{CLASSES - 1}, {DRAWINGS} drawings each",
+        notes=f"Omniglot 35 x 35, {shift}; network of classes 0..{TRAINED - 1}, its first three blocks frozen; train "
+        f"{sizes.train} of these classes, search {sizes.search} and accept {sizes.accept} of "
+        f"{TRAINED}..{BACKGROUND - 1}, test {sizes.test} of {BACKGROUND}..{CLASSES - 1}, {DRAWINGS} drawings each",
         seed=seed,
     )
+
+
+@cache
+def _network(steps: int) -> OmniglotEmbedding:
+    net = trained_network(steps=steps)
+    assert isinstance(net, OmniglotEmbedding)
+    return net.eval()
+
+
+# Test images are the same for every seed, training images for every condition of a seed.
+@lru_cache(maxsize=16)
+def _seen(classes: tuple[int, ...], shift: str, *, seed: int, part: str, steps: int) -> Examples:
+    """All drawings of some classes as the backbone sees them."""
+    images, net = disturbed(omniglot(), torch.tensor(classes), shift, seed=seed, part=part), _network(steps)
+    with torch.no_grad():
+        seen = torch.cat([net.backbone(some) for some in images.inputs.split(512)])
+    return Examples(seen, images.targets)
+
+
+def unseen(sizes: Sizes) -> Tensor:
+    """Classes of the test, evenly spread and the same for every seed.
+
+    Example:
+        >>> unseen(Sizes(train=1, search=1, accept=1, test=2)).tolist()
+        [964, 1622]
+    """
+    return torch.linspace(BACKGROUND, CLASSES - 1, sizes.test).round().long()
 
 
 def recall() -> Metric:

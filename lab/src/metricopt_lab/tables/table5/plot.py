@@ -29,8 +29,9 @@ def draw_changed(records: Sequence[Record], path: Path) -> None:
 
 def _condition(grid: Any, record: Record) -> None:
     found = record["changed"]
+    condition = record["data"] if record["accepted"] else f"{record['data']}, not kept"
     for kind, first, colour in (("won", 0, "#1a7f37"), ("lost", SHOWN, "#b42318")):
-        title = f"{record['data']}: {found[f'{kind}_count']} {kind}" if kind == "won" else f"{found['lost_count']} lost"
+        title = f"{condition}: {found['won_count']} won" if kind == "won" else f"{found['lost_count']} lost"
         for row, triple in enumerate(found[kind]):
             for place, (name, image) in enumerate(zip(_PARTS, triple, strict=True)):
                 cell = grid[first + row, place]
