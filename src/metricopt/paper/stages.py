@@ -1,7 +1,7 @@
 """The paper's two stages, each usable alone: learn a value function, then finetune with it."""
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, get_args
 
 import torch
@@ -16,6 +16,7 @@ from metricopt.paper.collect import Spacing, collect, default_observations
 from metricopt.paper.diagnostics import ValueHealth, health, warn_if_flat
 from metricopt.paper.guided import Combine, Estimator, MetricGuided
 from metricopt.paper.interpolate import interpolate
+from metricopt.paper.rates import guided_rates, loss_rate
 from metricopt.paper.training import PAPER as PAPER_TRAINING
 from metricopt.paper.training import Training, fit
 from metricopt.paper.value_function import ValueFunction
@@ -29,7 +30,7 @@ _OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {"sgd": torch.optim.SGD, "ada
 
 @dataclass(frozen=True)
 class Stages:
-    """Settings of both stages; the defaults are what works, `PAPER` is what the paper says.
+    """Settings of both stages; the defaults are what works, `PAPER` is the paper's recipe, `PAPER_LETTER` its text.
 
     Attributes:
         steps: T, finetuning steps of one task.
@@ -37,7 +38,8 @@ class Stages:
         spacing: Steps at which they are made: at equal distances, or at random ones for each task.
         start_std: Standard deviation of the coordinates of phi_0. Small, so that trajectories overlap.
         optimizer: Base optimizer of every path.
-        lr: Its rate.
+        lr: Its rate; None for one of SGD at which phi really moves (`paper/rates.py`), found without a query.
+        guided_lr: Its rate on paths that a value function leads; None for `lr`.
         rounds: Rounds of collecting; from the second on, paths follow the value function learnt so far.
         held_out: Share of the trajectories kept for diagnostics.
         uncertainty: Use the interpolation's own standard deviations (False: the paper's ablation without s_t).
@@ -59,7 +61,8 @@ class Stages:
     spacing: Spacing = "even"
     start_std: float = 0.3
     optimizer: Literal["sgd", "adam"] = "adam"
-    lr: float = 0.05
+    lr: float | None = 0.05
+    guided_lr: float | None = None
     rounds: int = 2
     held_out: float = 0.2
     uncertainty: bool = True
@@ -75,6 +78,8 @@ class Stages:
         one_of(self.spacing, get_args(Spacing), what="spacing")
         one_of(self.combine, get_args(Combine), what="combine")
         one_of(self.estimator, get_args(Estimator), what="estimator")
+        if self.lr is None and self.optimizer != "sgd":
+            raise BudgetError(f"lr is None with optimizer={self.optimizer!r}; rates are found for 'sgd': state one")
         if self.rounds < 1:
             raise BudgetError(f"rounds is {self.rounds}; expected at least 1 round of collecting")
         if not 2 <= self.queries_a_task <= self.steps:
@@ -101,14 +106,19 @@ PAPER = Stages(
     spacing="random",
     start_std=1.0,
     optimizer="sgd",
-    lr=0.1,
+    lr=None,
     rounds=1,
-    training=PAPER_TRAINING,
+    training=replace(PAPER_TRAINING, norm="none", standardise=True),
     combine="replace",
     estimator="es",
     normalise=False,
 )
-"""As literal as the paper allows: K = 5% of T = 50 rounded up, Reptile, BatchNorm, Eq. 4 in place of the gradient."""
+"""The paper's two stages with two declared deviations: phi and targets are standardised, and the value network has no
+BatchNorm, which would be over a single trajectory. K is 5% of T = 50, rounded up; Eq. 4 is in the gradient's place.
+"""
+
+PAPER_LETTER = replace(PAPER, training=PAPER_TRAINING)
+"""The same without the two deviations, the text to the letter: its value function is flat on all that was tried."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +156,7 @@ def learn_value_function(oracle: Oracle, *, queries: int, seed: int = 0, stages:
         >>> learnt.health.rank_correlation > 0.6
         True
     """
-    stages = Stages() if stages is None else stages
+    stages = settled(oracle.task, Stages() if stages is None else stages, seed=seed)
     tasks = _tasks_a_round(stages, queries)
     learnt = _one_round(oracle, tasks, stages, None, seed=seed)
     for turn in range(1, stages.rounds):
@@ -169,7 +179,7 @@ def finetune(
         >>> bool(after < before)
         True
     """
-    stages = Stages() if stages is None else stages
+    stages = settled(task, Stages() if stages is None else stages, seed=seed)
     start = torch.zeros(task.dim) if start is None else start.detach().cpu()
     if start.shape != (task.dim,):
         raise DataError(f"start has shape {tuple(start.shape)}; expected ({task.dim},), one phi of this task")
@@ -181,14 +191,56 @@ def finetune(
     return Outcome(final, ((0, start), (0, final)))
 
 
+def settled(task: Task, stages: Stages, *, seed: int) -> Stages:
+    """The same stages with a rate, if they leave it open.
+
+    Example:
+        >>> from metricopt.task.quadratic import QuadraticTask
+        >>> settled(QuadraticTask(dim=4), PAPER, seed=0).lr > 0
+        True
+    """
+    if stages.lr is not None:
+        return stages
+    return replace(stages, lr=loss_rate(task, steps=stages.steps, start_std=stages.start_std, seed=seed))
+
+
+def rates_to_try(
+    task: Task, value: ValueFunction, stages: Stages, *, reaches: Sequence[float], seed: int
+) -> list[float]:
+    """Rates of stage 2 that lead so far, in units of how far the first phi of a task is from 0; it queries nothing.
+
+    Example:
+        >>> from metricopt.task.quadratic import QuadraticTask
+        >>> task = QuadraticTask(dim=4)
+        >>> rates = rates_to_try(task, lambda phi: phi.square().sum(1), PAPER, reaches=(0.3, 1.0), seed=0)
+        >>> len(rates)
+        2
+    """
+    unit = _guided(replace(stages, guided_lr=1.0), value, seed)
+    return guided_rates(task, unit, steps=stages.steps, start_std=stages.start_std, reaches=reaches, seed=seed)
+
+
 def _one_round(oracle: Oracle, tasks: int, stages: Stages, before: LearntValue | None, *, seed: int) -> LearntValue:
-    """Collect, interpolate and fit once; health is measured on the held-out paths of this and earlier rounds."""
-    trajectory = _paths(oracle, tasks, stages, None if before is None else before.value, seed=seed)
+    trajectory = collect_paths(oracle, tasks, stages, None if before is None else before.value, seed=seed)
+    return learn_from(oracle, trajectory, stages, before, seed=seed)
+
+
+def learn_from(
+    oracle: Oracle, trajectory: Trajectory, stages: Stages, before: LearntValue | None = None, *, seed: int
+) -> LearntValue:
+    """Interpolate and fit once; health is measured on the held-out paths of these and of those `before`.
+
+    Example:
+        >>> from metricopt.task.quadratic import QuadraticTask
+        >>> oracle, quick = Oracle(QuadraticTask(dim=2)), Stages(training=Training(steps=20))
+        >>> learn_from(oracle, collect_paths(oracle, 5, quick, seed=0), quick, seed=0).health.observations
+        5
+    """
     kept, unseen = _held_out(trajectory, stages.held_out)
     labelled = interpolate(kept, uncertainty=stages.uncertainty)
     _note_paths(oracle, kept, labelled)
     if before is not None:
-        labelled, unseen = _joined([before.labelled, labelled]), _joined_paths([before.unseen, unseen])
+        labelled, unseen = _joined([before.labelled, labelled]), joined_paths([before.unseen, unseen])
     value = fit(labelled, stages.training, generator=stream(seed, "value"))
     phi, costs = unseen.observed_phi.flatten(0, 1), unseen.costs.flatten().float()
     report = health(value, phi, costs)
@@ -212,7 +264,16 @@ def _note_paths(oracle: Oracle, paths: Trajectory, labelled: LabelledTrajectory)
     oracle.ledger.note("trajectory", fields)
 
 
-def _paths(oracle: Oracle, tasks: int, stages: Stages, value: ValueFunction | None, *, seed: int) -> Trajectory:
+def collect_paths(
+    oracle: Oracle, tasks: int, stages: Stages, value: ValueFunction | None = None, *, seed: int
+) -> Trajectory:
+    """Paths of so many tasks from random phi, along the loss or led by a value function, observed now and then.
+
+    Example:
+        >>> from metricopt.task.quadratic import QuadraticTask
+        >>> collect_paths(Oracle(QuadraticTask(dim=2)), 5, Stages(), seed=0).costs.shape
+        torch.Size([5, 5])
+    """
     generator = stream(seed, "collect")
     start = stages.start_std * torch.randn(tasks, oracle.dim, generator=generator)
 
@@ -247,8 +308,9 @@ def _plain(stages: Stages) -> OptimizerFactory:
 
 
 def _guided(stages: Stages, value: ValueFunction, seed: int) -> OptimizerFactory:
+    rate = stages.lr if stages.guided_lr is None else stages.guided_lr
     return lambda parameters: MetricGuided(
-        _plain(stages)(parameters),
+        _OPTIMIZERS[stages.optimizer](parameters, lr=rate),
         value,
         combine=stages.combine,
         estimator=stages.estimator,
@@ -281,7 +343,14 @@ def _joined(parts: list[LabelledTrajectory]) -> LabelledTrajectory:
     )
 
 
-def _joined_paths(parts: list[Trajectory]) -> Trajectory:
+def joined_paths(parts: list[Trajectory]) -> Trajectory:
+    """Paths of several collections as one, with the noise of the last.
+
+    Example:
+        >>> one = Trajectory(torch.zeros(2, 5, 3), torch.zeros(2, 5), torch.zeros(2, 2).long(), torch.zeros(2, 2), 0.01)
+        >>> len(joined_paths([one, one]).phi)
+        4
+    """
     return Trajectory(
         torch.cat([p.phi for p in parts]),
         torch.cat([p.loss for p in parts]),

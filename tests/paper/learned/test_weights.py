@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -40,3 +42,9 @@ def test_an_unknown_name_is_answered_with_the_known_ones():
 def test_shipped_weights_say_what_they_were_trained_for_and_what_it_cost(name):
     about = load_optimizer(name).about
     assert {"about", "problem", "tasks", "queries", "settings", "history"} <= set(about)
+
+
+def test_shipped_weights_are_loaded_by_a_program_that_imports_nothing_else():
+    program = "import metricopt as mo; print(len(mo.load_optimizer('cifar10_loss').weights))"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert int(run.stdout) > 0, run.stderr

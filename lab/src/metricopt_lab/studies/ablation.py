@@ -15,7 +15,7 @@ import torch
 from metricopt.api.optimize import propose
 from metricopt.core.errors import FlatValueWarning
 from metricopt.metrics import METRICS
-from metricopt.paper.stages import PAPER, Stages, finetune, learn_value_function
+from metricopt.paper.stages import PAPER_LETTER, Stages, finetune, learn_value_function
 from metricopt.paper.training import Training
 from metricopt.search import Recipe
 from metricopt_lab.cells import EXPERIMENTS, Record, ScaledCell, ScaledExperiment
@@ -49,7 +49,7 @@ NETWORKS = {
     "offline-no-uncertainty": replace(OFFLINE, uncertainty=False),
     "offline-batch-norm": replace(OFFLINE, training=Training(norm="batch", members=1)),
     "reptile-no-norm": replace(OFFLINE, training=Training(scheme="reptile", norm="none")),
-    "paper": PAPER,
+    "paper": replace(PAPER_LETTER, lr=0.1),
 }
 """The value network as in the paper's Figure 3, by how it is trained."""
 

@@ -10,7 +10,7 @@ from metricopt.adapters import DynamicBias
 from metricopt.api.optimize import propose
 from metricopt.core.errors import FlatValueWarning
 from metricopt.metrics import METRICS
-from metricopt.paper.stages import PAPER, Stages, learn_value_function
+from metricopt.paper.stages import PAPER_LETTER, Stages, learn_value_function
 from metricopt.paper.training import Training
 from metricopt_lab.cells import EXPERIMENTS, Record, ScaledCell, ScaledExperiment
 from metricopt_lab.markdown import short, table
@@ -96,7 +96,7 @@ def _correlation(problem: Problem, cell: ScaledCell, queries: int) -> tuple[floa
         oracle = problem.oracle(queries=queries)
         correlation = propose(oracle, queries=queries, seed=cell.seed)[1]
         return correlation, oracle.ledger.used
-    stages = PAPER if cell.method == "network_paper" else _default_stages(cell.scale)
+    stages = replace(PAPER_LETTER, lr=0.1) if cell.method == "network_paper" else _default_stages(cell.scale)
     where = replace(problem, adapter=DynamicBias(dim=16)) if cell.method == "network_paper" else problem
     oracle = where.oracle(queries=queries)
     learnt = learn_value_function(oracle, queries=queries, seed=cell.seed, stages=stages)

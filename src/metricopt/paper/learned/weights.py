@@ -9,10 +9,12 @@ from torch import Tensor
 
 from metricopt.core.errors import FileFormatError, UnknownNameError
 from metricopt.core.files import load, save
+from metricopt.paper.learned import equation_s1_rule as _equation_s1_rule  # noqa: F401  (registers our rule)
 from metricopt.paper.learned.rules import RULES
 from metricopt.paper.learned.signals import Rule
 
 _KIND, _VERSION = "learned-optimizer", 1
+_WIDEST = 10_000  # units of a layer
 _SHIPPED = Path(__file__).parent / "shipped"
 
 
@@ -87,8 +89,7 @@ def load_optimizer(origin: str | Path) -> LearnedWeights:
         )
     saved = load(_SHIPPED / origin if isinstance(origin, str) else origin, _KIND, version=_VERSION)
     try:
-        described = {name: tuple(v) if isinstance(v, list) else v for name, v in saved.fact("rule", dict).items()}
-        rule = RULES[saved.fact("kind", str)](**described)
+        rule = _rule_of(RULES[saved.fact("kind", str)], saved.fact("rule", dict))
     except (TypeError, ValueError, LookupError) as error:
         why = " ".join(str(error).split())[:200]
         raise FileFormatError(
@@ -98,6 +99,22 @@ def load_optimizer(origin: str | Path) -> LearnedWeights:
     if "weights" not in saved.tensors:
         raise FileFormatError(f"{origin} has no tensor named 'weights'; the file is damaged: save it again")
     return LearnedWeights(rule, saved.tensors["weights"].float(), saved.fact("about", dict))
+
+
+def _rule_of(rule: type[Any], facts: Mapping[str, Any]) -> Rule:
+    """The rule that facts of a file describe; anything that its own facts could not be is a ValueError."""
+    described = {name: tuple(fact) if isinstance(fact, list) else fact for name, fact in facts.items()}
+    for name, usual in asdict(rule()).items():
+        fact = described.get(name, usual)
+        alike = type(usual) is type(fact)
+        if not alike or (isinstance(fact, tuple) and not all(_plausible(one, usual[0]) for one in fact)):
+            raise ValueError(f"{name} is {fact!r:.60}")
+    return rule(**described)
+
+
+def _plausible(fact: object, usual: object) -> bool:
+    """Whether it is of the same type, and a width that memory can hold if it is one."""
+    return type(fact) is type(usual) and (not isinstance(fact, int) or 0 < fact <= _WIDEST)
 
 
 def shipped_optimizers() -> list[str]:

@@ -1,0 +1,1 @@
+"""The paper's recipe with its best chance: what it takes for the method to work."""
