@@ -59,6 +59,10 @@ class Incumbent:
         costs = [self._observed(some) for some in phi.split(_AT_ONCE)] if len(phi) else []
         return torch.cat(costs) if costs else torch.zeros(0, dtype=torch.float64)
 
+    def spend(self, queries: int) -> None:
+        """Count queries that were asked about something else than a vector, such as mini-batches."""
+        self.used += queries
+
     def outcome(self) -> Outcome:
         """The best vector of all, and those before it."""
         return Outcome(self.phi, tuple(self._history))

@@ -9,7 +9,14 @@ from metricopt.task.oracle import Oracle
 from metricopt_lab.rivals.incumbent import WORST, Incumbent
 
 HALF_WIDTH = 2.0
-"""Of the box; CMA-ES and SNES, which need no bounds, do best with a first step of .6 in each coordinate."""
+"""Of the box; CMA-ES and SNES, which need no bounds, do best with a first step of .6 in each coordinate.
+
+Chosen among .5, 1, 2 and 4 on development problems with seed 3, which reports leave out, by the gain on test rows in
+points. adult_flipped_worst_group_hidden: optuna_tpe at 50 calls 2.28, 2.22, 2.30, 2.24, at 150 2.16, 2.13, 2.30, 2.18;
+turbo at 50 1.99, 2.12, 2.26, 2.01, at 150 1.96, 2.18, 2.20, 2.16. covtype_shift_mcr_hidden: optuna_tpe at 50
+calls 1.18, 0.62, 1.42, 0.22, at 150 1.85, 1.78, 2.68, 2.86. One seed: 2 is
+best in five of six, and no more is claimed.
+"""
 
 
 @final

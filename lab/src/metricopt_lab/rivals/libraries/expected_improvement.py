@@ -59,6 +59,6 @@ def _most_promising(surrogate: Surrogate, box: Box) -> Tensor:
         q=1,
         num_restarts=4,
         raw_samples=256,
-        options={"sample_around_best": True, "maxiter": 100},
+        options={"sample_around_best": True, "maxiter": 50},
     )
     return point.detach()

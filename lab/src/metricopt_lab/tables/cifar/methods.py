@@ -1,4 +1,4 @@
-"""The rows of Tables 1 and 2: losses, rivals on phi, and MetricOpt as in the paper and as it is by default."""
+"""The rows of Tables 1 and 2: losses, rivals, the paper's own rivals, and MetricOpt as in the paper and by default."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -10,15 +10,21 @@ from torch import Tensor
 
 from metricopt.acceptance.comparison import Comparison
 from metricopt.acceptance.judge import Judge
+from metricopt.adapters import Adapter, FiLM, LastLayer, Parameters
 from metricopt.api.optimize import propose
 from metricopt.losses import Loss, aucpr, cross_entropy, large_margin_softmax, pairwise_aucroc, raw_logits
-from metricopt.paper.stages import PAPER, Stages, finetune, learn_value_function
+from metricopt.paper.preset import follow, learn
+from metricopt.paper.stages import PAPER, PAPER_LETTER, Stages, finetune, learn_value_function
 from metricopt.paper.training import Training
 from metricopt.search import Recipe
 from metricopt_lab.problems import Problem
 from metricopt_lab.rivals import BASELINES
 from metricopt_lab.rivals.incumbent import Incumbent
 from metricopt_lab.rivals.post_shift import search_shifts, shift_axes
+from metricopt_lab.rivals.published import PUBLISHED
+
+AS_PRINTED = replace(PAPER, steps=200, observations=10)
+"""The paper's T and K for CIFAR-10."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +34,9 @@ class Budget:
     Attributes:
         queries: Metric queries of every method that queries at all.
         stages: MetricOpt as in the paper with what works for us: its two stages, over SGD or Adam.
-        paper: The paper's own settings, as literal as they can be.
+        paper: The paper's recipe with its two declared deviations, T and K as printed.
         recipe: Of the default search.
+        weights: What the rows of published rivals about weights move.
 
     Example:
         >>> BUDGETS["paper"].paper.steps, BUDGETS["paper"].queries
@@ -38,20 +45,21 @@ class Budget:
 
     queries: int
     stages: Stages = field(default_factory=Stages)
-    paper: Stages = PAPER
+    paper: Stages = AS_PRINTED
     recipe: Recipe = field(default_factory=Recipe)
+    weights: Adapter = field(default_factory=LastLayer)
 
 
 BUDGETS = {
     "smoke": Budget(
         45,
         Stages(steps=10, training=Training(steps=20)),
-        replace(PAPER, steps=10, training=replace(PAPER.training, steps=20)),
+        replace(PAPER, steps=10),
         Recipe(start_steps=10, candidates=40, rows=50),
     ),
     "small": Budget(300),
     # 500 tasks of K = 10 queries and T = 200 steps, and two queries at the end.
-    "paper": Budget(5002, Stages(steps=200, observations=10), replace(PAPER, steps=200, observations=10)),
+    "paper": Budget(5002, Stages(steps=200, observations=10), weights=Parameters("*", dim=None)),
 }
 """What each scale grants."""
 
@@ -87,6 +95,10 @@ Chosen by the gain in AUCPR on search images, small_convnet, seed 100, 300 queri
 """
 
 
+OF_THE_PAPER = tuple(f"{name}{kind}" for name in ("moew", "ala", "rambo") for kind in ("", "_weights"))
+"""Rivals of the paper's own tables, on phi and on weights."""
+
+
 @dataclass(frozen=True)
 class Proposal:
     """What a method proposes.
@@ -96,12 +108,14 @@ class Proposal:
         queries: Metric queries it took.
         rank_correlation: Of a value function with observations it had not seen; None for a method without one.
         held: The original against it on the rows that accept, if these have chosen it.
+        where: The problem whose phi it is, if it has an adapter of its own.
     """
 
     phi: Tensor
     queries: int
     rank_correlation: float | None = None
     held: Comparison | None = None
+    where: Problem | None = None
 
 
 @final
@@ -114,8 +128,8 @@ class Bench:
     @staticmethod
     def rows(advanced: dict[str, Loss]) -> list[str]:
         """Names of the rows of a table with these advanced losses, in their order."""
-        before, after = ["ce", "loss_only"], ["loss_dense", "bias_temperature", "cma_es", "metricopt_paper"]
-        staged = ["metricopt_sgd", "metricopt_adam", "metricopt_adam_advanced"]
+        before, after = ["ce", "loss_only"], ["loss_dense", "bias_temperature", "cma_es", *OF_THE_PAPER]
+        staged = ["metricopt_paper", "metricopt_letter", "metricopt_sgd", "metricopt_adam", "metricopt_adam_advanced"]
         return [*before, *advanced, *after, *staged, "metricopt", "metricopt_labels", "metricopt_advanced"]
 
     @staticmethod
@@ -140,7 +154,9 @@ class Bench:
             "loss_dense": partial(self.rival, "loss_dense"),
             "bias_temperature": self.bias_temperature,
             "cma_es": partial(self.rival, "cma_es"),
+            **{name: partial(self.published, name) for name in OF_THE_PAPER},
             "metricopt_paper": self.paper,
+            "metricopt_letter": partial(self.paper, letter=True),
             "metricopt_sgd": partial(self.two_stages, "sgd"),
             "metricopt_adam": partial(self.two_stages, "adam"),
             "metricopt_adam_advanced": partial(self.two_stages, "adam", loss=last),
@@ -165,9 +181,31 @@ class Bench:
         search_shifts(best, torch.cat([axes, 0.5 * scales]), queries=best.left)
         return Proposal(best.phi, oracle.ledger.used)
 
-    def paper(self) -> Proposal:
-        """MetricOpt as literal as the paper allows: the end of the path, whatever it is worth."""
-        return self._staged(self.budget.paper, cross_entropy)
+    def published(self, name: str) -> Proposal:
+        """A rival of the paper's own table on phi or, by its suffix, on weights."""
+        rival, where = PUBLISHED[name.removesuffix("_weights")], self.weights if "_weights" in name else self.problem
+        oracle = where.oracle(queries=self.budget.queries, labels_visible=rival.needs_labels)
+        outcome = rival.run(oracle, queries=self.budget.queries, seed=self.seed)
+        return Proposal(outcome.phi, oracle.ledger.used, where=where)
+
+    def paper(self, *, letter: bool = False) -> Proposal:
+        """The paper's two stages with its adapter alone: the end of the best path, whatever it is worth."""
+        stages = replace(self.budget.paper, training=PAPER_LETTER.training) if letter else self.budget.paper
+        oracle = self.literal.oracle(queries=self.budget.queries)
+        learnt = learn(oracle, queries=self.budget.queries, seed=self.seed, stages=stages)
+        found = follow(oracle, learnt, seed=self.seed, stages=stages)
+        return Proposal(found.phi, oracle.ledger.used, learnt.health.rank_correlation, where=self.literal)
+
+    @cached_property
+    def literal(self) -> Problem:
+        """The problem with the paper's own adapter: FiLM alone."""
+        adapters = (part for part in self.problem.adapter.parts if isinstance(part, FiLM))
+        return replace(self.problem, adapter=next(adapters))
+
+    @cached_property
+    def weights(self) -> Problem:
+        """The problem with weights in place of phi."""
+        return replace(self.problem, adapter=self.budget.weights)
 
     def two_stages(self, optimizer: str, *, loss: Loss = cross_entropy) -> Proposal:
         """MetricOpt as in the paper, with our remedies against collapse; the last two queries say if it helped."""

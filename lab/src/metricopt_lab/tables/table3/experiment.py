@@ -12,8 +12,10 @@ from metricopt.core.errors import MetricOptWarning
 from metricopt.core.seeding import stream
 from metricopt.data.dataset import Examples
 from metricopt.metrics import METRICS, Metric
+from metricopt.paper.preset import PAPER_VERSION
 from metricopt_lab.cells import EXPERIMENTS, Record, ScaledCell, ScaledExperiment
 from metricopt_lab.problems.tabular_scales import SCALES, fingerprint, problem_at
+from metricopt_lab.tables.claims import PRESETS
 from metricopt_lab.tables.table3.methods import METHODS, Bench, Proposal
 from metricopt_lab.tables.table3.text import table3_text
 
@@ -59,7 +61,9 @@ class Table3(ScaledExperiment[Bench]):
         return {**_measured(ground, cell), "fingerprint": fingerprint(cell.data)}
 
     def version_of(self, method: str) -> int:
-        """Losses on all weights, which are rows of this table alone, have a version of their own."""
+        """Losses on all weights, which are rows of this table alone, and the presets have versions of their own."""
+        if method in PRESETS:
+            return PAPER_VERSION
         return LOSSES_VERSION if method in ("ce", "lovasz", "cost_sensitive") else super().version_of(method)
 
     def text(self, records: Sequence[Record]) -> str:

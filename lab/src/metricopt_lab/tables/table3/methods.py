@@ -11,14 +11,16 @@ from torch import Tensor, nn
 
 from metricopt.acceptance.comparison import Comparison
 from metricopt.acceptance.judge import Judge
-from metricopt.adapters import AdaptedModel, DynamicBias
+from metricopt.adapters import AdaptedModel, DynamicBias, Parameters
 from metricopt.api.optimize import propose
 from metricopt.core.registry import Registry
 from metricopt.losses import cost_sensitive_f, lovasz_hinge
 from metricopt.metrics import Metric
+from metricopt.paper.preset import PaperPreset
 from metricopt.task.base import Loss
 from metricopt_lab.problems import Problem, pretrain
 from metricopt_lab.rivals import BASELINES
+from metricopt_lab.rivals.published import PUBLISHED
 
 TARGETS = (0.2, 0.4, 0.6, 0.8, 1.0)
 """Values of F that the cost-sensitive loss is aimed at, one network each."""
@@ -59,6 +61,11 @@ class Bench:
     def literal(self) -> Problem:
         """The same with the paper's own adapter: dynamic biases alone."""
         return dataclasses.replace(self.problem, adapter=DynamicBias(dim=16))
+
+    @cached_property
+    def weights(self) -> Problem:
+        """The same with all weights in place of phi."""
+        return dataclasses.replace(self.problem, adapter=Parameters("*", dim=None))
 
     @cached_property
     def lovasz(self) -> nn.Module:
@@ -134,12 +141,28 @@ for _name in ("loss_dense", "post_shift", "random_search", "cma_es"):
     METHODS.add(_name)(partial(_rival, name=_name))
 
 
-@METHODS.add("metricopt_paper")
-def metricopt_paper(bench: Bench, metric: Metric) -> Proposal:
-    """MetricOpt as literal as the paper allows: 16 dynamic biases, T = 50, K = 3, Reptile, guided ES."""
+def _published(bench: Bench, metric: Metric, *, name: str) -> Proposal:
+    """A rival of the paper's own table on phi or, by its suffix, on all weights."""
+    where = bench.weights if name.endswith("_weights") else bench.problem
+    oracle = where.oracle(queries=bench.queries, metric=metric)
+    rival = PUBLISHED[name.removesuffix("_weights")]
+    outcome = rival.run(oracle, queries=bench.queries, seed=where.seed)
+    return Proposal(partial(_of_phi, where.model, outcome.phi), oracle.ledger.used)
+
+
+for _name in ("sl", "sl_weights"):
+    METHODS.add(_name)(partial(_published, name=_name))
+
+
+def _paper(bench: Bench, metric: Metric, *, preset: PaperPreset) -> Proposal:
+    """The paper's two stages: 16 dynamic biases, T = 50, K = 3, Reptile, guided ES."""
     oracle = bench.literal.oracle(queries=bench.queries, metric=metric)
-    outcome, correlation = propose(oracle, queries=bench.queries, preset="paper", seed=bench.problem.seed)
+    outcome, correlation = propose(oracle, queries=bench.queries, preset=preset, seed=bench.problem.seed)
     return Proposal(partial(_of_phi, bench.literal.model, outcome.phi), oracle.ledger.used, correlation)
+
+
+METHODS.add("metricopt_paper")(partial(_paper, preset="paper"))
+METHODS.add("metricopt_letter")(partial(_paper, preset="paper-letter"))
 
 
 @METHODS.add("metricopt")
