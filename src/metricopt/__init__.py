@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from metricopt.paper.learned.settings import MetaTraining
     from metricopt.paper.learned.weights import load_optimizer, save_optimizer
     from metricopt.paper.saved import load_value, save_value
-    from metricopt.paper.stages import PAPER, Stages, finetune, learn_value_function
+    from metricopt.paper.stages import PAPER, PAPER_LETTER, Stages, finetune, learn_value_function
     from metricopt.paper.training import Training
     from metricopt.run.events import read_events
     from metricopt.run.ledger import QueryLedger
@@ -82,7 +82,7 @@ _HOMES = {
     "metricopt.paper.learned.weights": ("load_optimizer", "save_optimizer"),
     "metricopt.data.sampling": ("PerClass",),
     "metricopt.paper.saved": ("load_value", "save_value"),
-    "metricopt.paper.stages": ("PAPER", "Stages", "finetune", "learn_value_function"),
+    "metricopt.paper.stages": ("PAPER", "PAPER_LETTER", "Stages", "finetune", "learn_value_function"),
     "metricopt.paper.training": ("Training",),
     "metricopt.run.events": ("read_events",),
     "metricopt.run.ledger": ("QueryLedger",),
@@ -96,6 +96,7 @@ _SUBPACKAGES = ("adapters", "data", "losses", "metrics")
 
 __all__ = [
     "PAPER",
+    "PAPER_LETTER",
     "Biases",
     "CommandMetric",
     "Comparison",

@@ -12,6 +12,7 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
+from metricopt.acceptance.box_changes import box_changes, has_boxes
 from metricopt.acceptance.changes import label_changes
 from metricopt.acceptance.comparison import Comparison, Kept
 from metricopt.acceptance.evidence import RETRIES, Asks, Evidence, Once, bootstrapped, jackknifed
@@ -44,6 +45,7 @@ class Judge:
         seed: Of the resamples.
         widening: By how much errors are larger than the rows show; 1 for rows that nothing was chosen on.
         most_rows: Rows that a slow network is given at the same time at most.
+        forward: Computes predictions instead of the model itself, to the same bits and in less time.
 
     Attributes:
         panel: Workers that a dear metric is asked by; it is asked here if None.
@@ -75,6 +77,7 @@ class Judge:
         seed: int = 0,
         widening: float = 1.0,
         most_rows: int | None = None,
+        forward: PrefixCache | None = None,
     ) -> None:
         self.model = model
         self.data = data
@@ -83,8 +86,9 @@ class Judge:
         self._widening = widening
         self.panel: Panel | None = None
         # Through the model itself: what is judged is what the user gets.
-        beat = self.ledger.pulse.beat
-        self._forward = PrefixCache(model, memory=0, probe=data.inputs_at(slice(0, 16)), most_rows=most_rows, beat=beat)
+        self._forward = forward or PrefixCache(
+            model, memory=0, probe=data.inputs_at(slice(0, 16)), most_rows=most_rows, beat=self.ledger.pulse.beat
+        )
         self._predicted: dict[tuple[bytes, bool], Tree] = {}
 
     def compare(self, metric: Metric, pair: Tensor, *, resamples: int | None = None) -> Comparison:
@@ -188,9 +192,15 @@ class Judge:
     def changes(self, metric: Metric, pair: Tensor) -> dict[str, Any]:
         """Which examples the second of two phi (2, dim) gets right or wrong that the first did not, by class.
 
-        Nothing where outputs are no predictions of classes or the true classes are not known here.
+        Of detectors, which true boxes. Nothing where outputs are no predictions of classes or the true classes are not
+        known here.
         """
         targets = self.data.truth[0]
+        if metric.on == "outputs" and not metric.hidden and has_boxes(targets):
+            before, after = self.predicted(metric, pair)
+            if not has_boxes(before, "scores"):
+                return {}
+            return box_changes((before, after), targets, lambda row: self.data.inputs_at(slice(row, row + 1))[0])
         if metric.hidden or metric.on not in ("labels", "scores", "logits") or not isinstance(targets, Tensor):
             return {}
         before, after = self.predicted(metric, pair)

@@ -71,9 +71,14 @@ ADAPTERS.add("weight_directions")(WeightDirections)
 
 
 class MovedWeights(Modulation):
-    """What acts on the network's weights alone: it says where they are moved to, and merging writes them there."""
+    """What acts on the network's weights alone: it says where they are moved to, and merging writes them there.
+
+    Attributes:
+        names: Names of the tensors that change.
+    """
 
     moves_weights = True
+    names: tuple[str, ...] = ()
 
     def hooks(self, phi: Tensor) -> dict[str, Hook]:  # noqa: ARG002
         """None: it acts on weights."""
@@ -191,6 +196,9 @@ def weights_swapped(net: nn.Module, tensors: State) -> Iterator[None]:
         >>> float(inside), net.weight.requires_grad
         (2.0, True)
     """
+    if not tensors:
+        yield
+        return
     wanted = {id(tensor): tensors[name] for name, tensor in weights_of(net).items() if name in tensors}
     places = _places(net, wanted)
     try:

@@ -35,7 +35,7 @@ from metricopt.api.preflight import (
 )
 from metricopt.api.result import Result
 from metricopt.api.watching import Watch
-from metricopt.api.ways import Effort, Tune, learner_of, settings_of, way_of
+from metricopt.api.ways import Effort, Tune, learner_of, settings_of, way_of, within_folds
 from metricopt.api.weights import crossfitted, forget
 from metricopt.core.errors import AdapterError, BudgetError, FileFormatError, MetricFailureWarning
 from metricopt.core.reading import Read
@@ -49,11 +49,20 @@ from metricopt.crossfit.choose import Chosen
 from metricopt.data.dataset import Data
 from metricopt.data.lazy import Collate
 from metricopt.data.modules import both_of
-from metricopt.data.sampling import Sampling
+from metricopt.data.sampling import PerClass, Sampling
 from metricopt.data.splits import cut, facts_of, three_sets
 from metricopt.metrics import Constraint, as_metric
 from metricopt.metrics.fingerprint import metric_facts, metric_fingerprint
-from metricopt.paper.stages import PAPER, LearntValue, finetune, learn_value_function
+from metricopt.metrics.within_parts import as_a_whole
+from metricopt.paper.preset import (
+    PaperPreset,
+    check_enough,
+    follow,
+    learn,
+    paper_adapter,
+    paper_stages,
+    warn_of_the_letter,
+)
 from metricopt.run.events import NAME, Event, Listener, read_events
 from metricopt.run.folder import run_folder
 from metricopt.run.journal import open_journal
@@ -70,7 +79,7 @@ from metricopt.task.supervised import SupervisedTask
 
 __all__ = ["Preset", "Result", "adapted", "optimize", "propose"]
 
-Preset = Literal["default", "paper"]
+Preset = Literal["default", "paper", "paper-letter"]
 
 
 def optimize(
@@ -87,7 +96,7 @@ def optimize(
     learn_from_val: bool = True,
     preset: Preset = "default",
     recipe: Recipe | None = None,
-    sampling: Sampling = "plain",
+    sampling: Sampling | None = None,
     batch_size: int = 256,
     seed: int = 0,
     ledger: QueryLedger | None = None,
@@ -132,9 +141,11 @@ def optimize(
         holdout: Data that accept the result; never queried in the search.
         adapter: What phi modulates; by default FiLM (a dynamic bias in nets without normalisation) and the outputs.
         learn_from_val: Whether the loss may be finetuned on the labels of `val` too.
-        preset: "default", or "paper" for the paper's recipe, as literal as it can be.
+        preset: "default"; "paper" for the paper's two stages with two declared deviations, its own adapter unless one
+            is given, and as many tasks as the queries pay for; "paper-letter" for its text to the letter, which fails.
         recipe: Settings of the default search.
-        sampling: Mini-batches as they come, or with every class equally often.
+        sampling: Mini-batches as they come, "plain", with every class equally often, "balanced", or with several rows
+            of a class, `PerClass(4)`, as is the default for metrics of retrieval.
         batch_size: Rows a mini-batch.
         seed: Everything random depends on it alone.
         ledger: Counts the queries; pass one with a listener to watch.
@@ -214,12 +225,13 @@ def optimize(
         call = detect
     check_queries(metric, sets)
     how: dict[str, Any] = {"example": sets["train"].inputs_at(slice(0, 2)), "seed": seed, "call": call, "read": read}
+    usual: Sampling = PerClass() if metric.resampling.by_class else "plain"
     about: dict[str, Any] = {
         "loss": loss,
         "metric": metric,
         "train": sets["train"],
         "batch_size": batch_size,
-        "sampling": sampling,
+        "sampling": usual if sampling is None else sampling,
         "labels_visible": visible,
     }
     learner = (
@@ -227,13 +239,14 @@ def optimize(
     )
     if learner is None:
         if "holdout" not in sets and not searched:
-            sets["val"], sets["holdout"] = cut(sets["val"], seed)
-        model = adapted(net, adapter, embeds=metric.on == "embeddings", **how)
+            sets["val"], sets["holdout"] = cut(sets["val"], seed, by_class=metric.resampling.by_class)
+        model = adapted(net, adapter, embeds=metric.on == "embeddings", preset=preset, **how)
         task = SupervisedTask(model, search=sets["val"], **about)
         check_loss(task)
         check_embeddings(task)
     else:
-        task = learner.task
+        task, folds = learner.task, learner.settings.folds
+        keep = [replace(each, metric=within_folds(each.metric, sets["val"], folds, seed=seed)) for each in keep]
     oracle = Oracle(task, _granted(ledger, queries, max_failures), keep=keep)
     recipe = Recipe() if recipe is None else recipe
     facts = {
@@ -287,7 +300,15 @@ def _judge(oracle: Oracle, sets: dict[str, Data], chosen: Chosen, *, seed: int) 
     task = _supervised(oracle)
     if "holdout" in sets:
         return Judge(task.model, sets["holdout"], ledger=oracle.ledger, seed=seed)
-    judge = Judge(task.model, sets["val"], ledger=oracle.ledger, seed=seed, widening=WIDENING)
+    judge = Judge(
+        task.model,
+        sets["val"],
+        ledger=oracle.ledger,
+        seed=seed,
+        widening=WIDENING,
+        most_rows=task.most_rows,
+        forward=None if task.cache.recall is None else task.cache,
+    )
     judge.know(chosen.outcome.phi, chosen.shown, whole=task.metric.on == "outputs")
     return judge
 
@@ -324,7 +345,7 @@ def _start(oracle: Oracle, settings: Event, sets: dict[str, Data]) -> Event:
             "batch_size": task.batch_size,
             "learn_from_val": task.labels_visible,
         },
-        "metric": metric_facts(task.metric),
+        "metric": metric_facts(as_a_whole(task.metric)),
         "constraints": [
             {"text": each.text, "confidence": each.confidence, "function": metric_fingerprint(each.metric)}
             for each in oracle.keep
@@ -366,7 +387,7 @@ def _judged(
     line = loss_line(task, proposal)
     result = Result(
         model=model,
-        metric=task.metric,
+        metric=as_a_whole(task.metric),
         comparison=comparison,
         proposal=proposal,
         outcome=outcome,
@@ -428,8 +449,8 @@ def propose(
         >>> outcome.phi.shape, oracle.ledger.used
         (torch.Size([2]), 20)
     """
-    if preset == "paper":
-        return _paper(oracle, queries=queries, seed=seed, watching=watching)
+    if preset != "default":
+        return _paper(oracle, preset, queries=queries, seed=seed, watching=watching)
     recipe = Recipe() if recipe is None else recipe
 
     def starts() -> Tensor:
@@ -458,23 +479,21 @@ def _starts(oracle: Oracle, recipe: Recipe, *, seed: int, afford: Callable[[floa
     )
 
 
-def _paper(oracle: Oracle, *, queries: int, seed: int, watching: Watch | None) -> tuple[Outcome, float]:
-    """Trajectories, value function, guided finetuning: the original and the end of the path are queried last."""
-    least = PAPER.least_queries + 2
-    if queries < least:
-        raise BudgetError(
-            f"the paper preset was given {queries} metric queries; expected at least {least}, for "
-            f"{PAPER.least_queries // PAPER.queries_a_task} trajectories of {PAPER.queries_a_task} observations and "
-            f"2 at the end: grant more, or use the default preset"
-        )
+def _paper(
+    oracle: Oracle, preset: PaperPreset, *, queries: int, seed: int, watching: Watch | None
+) -> tuple[Outcome, float]:
+    """Trajectories, value function, guided finetuning: the original and the ends of the paths are queried last."""
+    stages = paper_stages(preset, _supervised(oracle).model.net)
+    check_enough(preset, stages, queries)
+    if preset == "paper-letter":
+        warn_of_the_letter()
     if watching is not None:
         watching.answered()
     oracle.ledger.pulse.phase("trajectories")
-    learnt: LearntValue = learn_value_function(oracle, queries=queries - 2, seed=seed, stages=PAPER)
+    learnt = learn(oracle, queries=queries, seed=seed, stages=stages)
     oracle.ledger.pulse.phase("guided finetuning")
-    phi = finetune(oracle.task, learnt.value, seed=seed, stages=PAPER).phi
-    oracle.observe(torch.stack([torch.zeros_like(phi), phi]), stage="finetuned")
-    return Outcome(phi, ((oracle.ledger.used, phi),)), learnt.health.rank_correlation
+    found = follow(oracle, learnt, seed=seed, stages=stages)
+    return Outcome(found.phi, ((oracle.ledger.used, found.phi),)), learnt.health.rank_correlation
 
 
 def adapted(
@@ -486,12 +505,14 @@ def adapted(
     call: Call = default_call,
     read: Read = None,
     embeds: bool = False,
+    preset: Preset = "default",
 ) -> AdaptedModel:
     """A copy of `net` with an adapter; without one named, FiLM where it finds a layer, else a dynamic bias.
 
     Both with an affine of the outputs, where the network's output has a tensor that can be told to be that; of a
     network that `embeds`, of the last layer, so that what normalises embeddings comes after it. Of a detector FiLM
-    acts in the box head, and the affine is of its class scores and box corrections.
+    acts in the box head, and the affine is of its class scores and box corrections. The paper's presets have the
+    paper's own adapter, where the network can have that.
 
     Example:
         >>> net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
@@ -506,7 +527,8 @@ def adapted(
         return adapt(net, detector_adapter(), seed=seed, example=example, call=call, read=read)
     film, bias, affine = FiLM(dim=32), DynamicBias(dim=16), EmbeddingAffine() if embeds else OutputAffine()
     refusals = []
-    for choice in (film + affine, bias + affine, film, bias):
+    of_paper = () if preset == "default" else (paper_adapter(net),)
+    for choice in (*of_paper, film + affine, bias + affine, film, bias):
         try:
             return adapt(net, choice, seed=seed, example=example, call=call, read=read)
         except AdapterError as error:

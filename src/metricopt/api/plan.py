@@ -11,6 +11,7 @@ from metricopt.adapters.device import on_model
 from metricopt.metrics.constraint import Constraint
 from metricopt.metrics.metric import Metric
 from metricopt.metrics.traffic import attempts_of
+from metricopt.metrics.within_parts import WithinParts
 from metricopt.run.ledger import Kind, QueryLedger
 from metricopt.run.live import planned
 from metricopt.run.workers import most_deaths
@@ -123,7 +124,8 @@ def plan_lines(
     further = own * (attempts_of(metric) - 1)
     for each, check in zip(keep, checked, strict=True):
         further += (queries + 1 + check) * (attempts_of(each.metric) - 1)
-    lines.append(Line("further attempts after accidents", further, "extra"))
+    parted = isinstance(metric.function, WithinParts)
+    lines.append(Line("each further fold" if parted else "further attempts after accidents", further, "extra"))
     if workers > 1:
         lines.append(Line("asked again should workers die", most_deaths(workers) * (1 + len(keep)), "extra"))
     return tuple(line for line in lines if line.calls)

@@ -5,19 +5,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
-from metricopt.adapters import AdaptedModel, OutputAffine, WeightDirections, adapt
+from metricopt.adapters import AdaptedModel, LayerAffine, OutputAffine, WeightDirections, adapt
+from metricopt.adapters.detector import SCORES, is_detector
 from metricopt.adapters.freezing import coarse, spread_out
-from metricopt.api.preflight import check_loss
+from metricopt.api.preflight import check_embeddings, check_loss
 from metricopt.core.errors import AdapterError, MetricError
 from metricopt.core.reading import Read
 from metricopt.core.registry import one_of
 from metricopt.core.tree import Call, Tree
 from metricopt.crossfit import EFFORTS, CrossFit
+from metricopt.crossfit.draws import folds_of
 from metricopt.crossfit.learner import Learner, Tuned, learning
 from metricopt.data.dataset import Data
 from metricopt.metrics import Constraint, Metric
+from metricopt.metrics.within_parts import within_parts
 from metricopt.task.out_of_fold import OutOfFoldTask
 
 _MOST_MEMORY = 4 * 2**30
@@ -98,8 +102,11 @@ def _obstacle(metrics: Sequence[Metric], *, learns: bool, adapter: object, searc
     for metric in metrics:
         if metric.hidden:
             return f"metric {metric.name!r} keeps the truth to itself, so there are no labels to learn from"
-        if metric.on == "embeddings":
-            return f"metric {metric.name!r} compares embeddings, and those of different folds' networks do not compare"
+        if metric.on == "embeddings" and not metric.resampling.by_class:
+            return (
+                f"metric {metric.name!r} compares embeddings, those of different folds' networks do not compare, and "
+                f"it does not say by resampling=ByQuery(...) that folds may be galleries of their own"
+            )
         if metric.on == "model":
             return f"metric {metric.name!r} is asked about one model, and out of fold there are several"
     return ""
@@ -126,11 +133,21 @@ def learner_of(
         about: The rest of what a task is made of.
         insist: Whether to raise instead of giving None.
     """
+    metric, embeds = about["metric"], about["metric"].on == "embeddings"
+    if embeds:
+        metric = within_folds(metric, val, settings.folds, seed=how["seed"])
+        obstacle = _few_classes(metric, val, settings.folds)
+        if obstacle and insist:
+            raise MetricError(f"tune is {tuned!r}, but {obstacle}; expected more of them, or tune='adapter'")
+        if obstacle:
+            return None
+        about = {**about, "metric": metric}
     classes = about["train"].has_classes and val.has_classes
-    settings = settings.fitting(classes=classes, ranks=classes and about["metric"].on in ("scores", "logits"))
-    settings, tuned = _bearable(net, tuned, settings)
-    task = OutOfFoldTask(weighted(net, settings, tuned, **how), search=val, **about)
+    settings = settings.fitting(classes=classes and not embeds, ranks=classes and metric.on in ("scores", "logits"))
+    settings, tuned = _bearable(net, tuned, settings.of_detector() if is_detector(net) else settings)
+    task = OutOfFoldTask(weighted(net, settings, tuned, biases=not embeds, **how), search=val, **about)
     check_loss(task)
+    check_embeddings(task)
     reasons = []
     for train_mode in (True, False):
         learner = Learner(task, settings, tuned, train_mode=train_mode)
@@ -141,6 +158,37 @@ def learner_of(
     if insist:
         raise AdapterError(f"tune is {tuned!r}, but {reasons[0]}; expected a network that learns, or tune='adapter'")
     return None
+
+
+def within_folds(metric: Metric, val: Data, folds: int, *, seed: int) -> Metric:
+    """A metric about unseen classes with a gallery for each fold of the classes; any other as it is.
+
+    Example:
+        >>> import torch
+        >>> from metricopt.data.dataset import Examples
+        >>> from metricopt.metrics import recall_at_k
+        >>> val = Examples(torch.zeros(8, 2), torch.tensor([0, 0, 1, 1, 2, 2, 3, 3]))
+        >>> within_folds(recall_at_k(), val, 2, seed=0)
+        Metric('recall@1', on='embeddings', goal='max')
+    """
+    if not metric.resampling.by_class:
+        return metric
+    assert val.classes is not None
+    return within_parts(metric, val.classes, folds_of(val, folds, seed=seed, by_class=True))
+
+
+def _few_classes(metric: Metric, val: Data, folds: int) -> str:
+    """Why folds of the classes cannot be galleries of their own; empty if they can."""
+    targets, groups = val.truth
+    assert val.classes is not None and isinstance(targets, Tensor)
+    count = len(torch.unique(val.classes))
+    if count < 2 * folds:
+        return f"val has {count} classes, fewer than two for each of {folds} folds"
+    try:
+        metric.resampling.check(targets, groups, name=metric.name, data="a fold of val")
+    except MetricError as error:
+        return str(error)
+    return ""
 
 
 def _bearable(net: nn.Module, tuned: Tuned, settings: CrossFit) -> tuple[CrossFit, Tuned]:
@@ -154,9 +202,19 @@ def _bearable(net: nn.Module, tuned: Tuned, settings: CrossFit) -> tuple[CrossFi
 
 
 def weighted(
-    net: nn.Module, settings: CrossFit, tuned: Tuned, *, example: Tree, seed: int, call: Call, read: Read
+    net: nn.Module,
+    settings: CrossFit,
+    tuned: Tuned,
+    *,
+    example: Tree,
+    seed: int,
+    call: Call,
+    read: Read,
+    biases: bool = True,
 ) -> AdaptedModel:
     """A copy of `net` whose phi scales finetuned changes of its weights, one a kind, and shifts outputs if it can.
+
+    Of a detector, class scores; embeddings have nothing to gain from `biases`.
 
     Example:
         >>> import torch
@@ -167,10 +225,22 @@ def weighted(
     """
     net = copy.deepcopy(net)
     trainable = {name: parameter.requires_grad for name, parameter in net.named_parameters()}
-    learnt = {*learning(net, tuned, trainable), *(name for name, _ in net.named_buffers())}
+    learnt = set(learning(net, tuned, trainable))
+    learnt |= _statistics(net, learnt)
     names = None if learnt >= {name for name, _ in net.named_parameters()} else tuple(sorted(learnt))
     directions = WeightDirections(len(settings.kinds), names)
+    if is_detector(net):
+        scores = LayerAffine(layers=SCORES)
+        return adapt(net, directions + scores, seed=seed, example=example, call=call, read=read)
+    if not biases:
+        return adapt(net, directions, seed=seed, example=example, call=call, read=read)
     try:
         return adapt(net, directions + OutputAffine(scale=False), seed=seed, example=example, call=call, read=read)
     except AdapterError:
         return adapt(net, directions, seed=seed, example=example, call=call, read=read)
+
+
+def _statistics(net: nn.Module, learnt: set[str]) -> set[str]:
+    """Names of the buffers of modules in which something learns: elsewhere they stay as they are."""
+    owners = {name: name.rpartition(".")[0] for name, _ in net.named_buffers()}
+    return {name for name, owner in owners.items() if any(not owner or each.startswith(f"{owner}.") for each in learnt)}

@@ -142,6 +142,7 @@ def play(
         train=act.parts.train,
         val=act.parts.val,
         queries=queries,
+        effort="quick",  # a demo is looked at for a minute
         seed=seed,
         run_dir=run_dir,
         resume=resume,

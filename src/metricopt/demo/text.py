@@ -61,7 +61,7 @@ def verdict(difference: Comparison, rival: str) -> str:
 
 
 def _moral(done: Demo) -> str:
-    ahead, tied = done.first.difference.interval[0] > 0, done.second.difference.interval[0] <= 0
-    if ahead and tied:
+    ahead, behind = done.first.difference.interval[0] > 0, done.second.difference.interval[1] < 0
+    if ahead and not behind:
         return "Where the scores are fine and only the cut is not, a threshold does; where they are wrong, it cannot."
     return "Another seed or more queries may tell the two methods apart more clearly."

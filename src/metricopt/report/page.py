@@ -5,6 +5,7 @@ from importlib.resources import files
 
 from metricopt.report.answer import answer
 from metricopt.report.figure import Figure
+from metricopt.report.figures.boxes import box_figure
 from metricopt.report.figures.classes import changes_table, class_figure
 from metricopt.report.figures.forecasts import agreement_figure, forecast_figure
 from metricopt.report.figures.line import line_figure
@@ -18,6 +19,7 @@ from metricopt.report.words import plural, safe
 FIGURES: tuple[Callable[[Run], Figure | None], ...] = (
     progress_figure,
     class_figure,
+    box_figure,
     trajectory_figure,
     forecast_figure,
     agreement_figure,

@@ -12,7 +12,8 @@ import numpy as np
 from metricopt.report.run import Array
 from metricopt.report.scale import Range, tick_texts, ticks
 
-SHAPES = ("circle", "square", "triangle", "diamond", "cross", "ring")
+SHAPES = ("circle", "square", "triangle", "turned", "cross", "ring")
+"""Of stages; a diamond is what was kept, and nothing else."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ def dots(frame: Frame, x: Array, y: Array, kinds: Sequence[str], *, shapes: Sequ
 
 
 def mark(x: float, y: float, kind: str, shape: str, note: str = "", *, size: float = 3.6) -> str:
-    """One mark of a shape of `SHAPES`."""
+    """One mark of a shape of `SHAPES`, or a diamond."""
     title = f"<title>{escape(note)}</title>" if note else ""
     if shape in ("circle", "ring"):
         hollow = " hollow" if shape == "ring" else ""
@@ -153,6 +154,7 @@ def mark(x: float, y: float, kind: str, shape: str, note: str = "", *, size: flo
 _OUTLINES = {
     "square": lambda s: f"m{-s:g} {-s:g}h{2 * s:g}v{2 * s:g}h{-2 * s:g}z",
     "triangle": lambda s: f"m0 {-1.3 * s:g}l{1.2 * s:g} {2.2 * s:g}h{-2.4 * s:g}z",
+    "turned": lambda s: f"m0 {1.3 * s:g}l{1.2 * s:g} {-2.2 * s:g}h{-2.4 * s:g}z",
     "diamond": lambda s: f"m0 {-1.4 * s:g}l{1.4 * s:g} {1.4 * s:g}l{-1.4 * s:g} {1.4 * s:g}l{-1.4 * s:g} {-1.4 * s:g}z",
     "cross": lambda s: f"m{-s:g} {-s:g}l{2 * s:g} {2 * s:g}m0 {-2 * s:g}l{-2 * s:g} {2 * s:g}",
 }

@@ -200,7 +200,7 @@ def _spent(before: Sequence[Event]) -> float:
     sessions: list[list[float]] = []
     for event in before:
         moment = event.get("time")
-        if not isinstance(moment, int | float):
+        if moment is None or not _is_answer(moment):
             continue
         if event["event"] == "resume" or not sessions:
             sessions.append([float(moment)])

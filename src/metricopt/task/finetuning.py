@@ -8,9 +8,15 @@ from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
-from metricopt.task.base import Task
-
 OptimizerFactory = Callable[[list[torch.nn.Parameter]], Optimizer]
+
+
+class HasLoss(Protocol):
+    """Whatever has a loss that depends on phi, as every task does."""
+
+    def loss(self, phi: Tensor, batch: Any) -> Tensor:
+        """Each member's loss on its own mini-batch, (population,)."""
+        ...
 
 
 @runtime_checkable
@@ -35,7 +41,7 @@ class Step(NamedTuple):
 
 
 def finetuning(
-    task: Task,
+    task: HasLoss,
     start: Tensor,
     batches: Iterator[Any],
     *,

@@ -9,6 +9,8 @@ from metricopt.task.supervised import SupervisedTask
 SHARES = (-0.2, -0.1, 0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2)
 """Places on the line: 0 is the original, 1 the proposal."""
 
+_LEAST = 16  # rows, however slow
+
 
 def loss_line(task: SupervisedTask, phi: Tensor, *, rows: int = 1024) -> dict[str, list[float]]:
     """`shares` of the way to phi (dim,) and the `loss` there, on evenly spread rows of the training data.
@@ -24,10 +26,10 @@ def loss_line(task: SupervisedTask, phi: Tensor, *, rows: int = 1024) -> dict[st
         >>> len(line["loss"]) == len(line["shares"])
         True
     """
+    if task.most_rows is not None:  # a slow network: it is only a picture
+        rows = min(rows, max(_LEAST, task.most_rows // len(SHARES)))
     # The first rows of data sorted by class would be of one class.
-    rows = rows if task.most_rows is None else min(rows, task.most_rows)
-    every = max(1, len(task.train) // rows)
-    index = torch.arange(0, len(task.train), every)
+    index = torch.arange(0, len(task.train), max(1, -(-len(task.train) // rows)))
     batches = [task.train.batch(some, seed=0) for some in index.split(rows if task.simple else task.batch_size)]
     with torch.no_grad():
         losses = [_mean_loss(task, share * phi, batches) for share in SHARES]

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from metricopt.adapters import AdaptedModel
 from metricopt.adapters.detector import detect, is_detector, own_losses
 from metricopt.adapters.device import on_model
+from metricopt.adapters.weight_directions import MovedWeights
 from metricopt.core.errors import DataError
 from metricopt.core.tree import Call, Tree, described
 from metricopt.data.dataset import Batch, Data
@@ -96,7 +97,8 @@ def loss_rule(loss: Loss | None, model: AdaptedModel, data: Data) -> LossRule:
 
 def _of_detector(model: AdaptedModel) -> LossRule:
     """All losses that a detector was trained with; of its second stage alone where phi reaches no other."""
-    if model.call is detect and all(name.startswith("roi_heads.") for name in model.layers):
+    moved = [name for part, _ in model.parts() if isinstance(part, MovedWeights) for name in part.names]
+    if model.call is detect and all(name.startswith("roi_heads.") for name in (*model.layers, *moved)):
         return LossRule("the second stage's losses", box_loss)
     return LossRule("the detector's own losses", lambda output, _: output, call=own_losses)
 

@@ -104,11 +104,17 @@ class OutOfFoldTask(SupervisedTask):
         with torch.no_grad():
             for fold, model in enumerate(self._models):
                 for some in (self.fold_of == fold).nonzero()[:, 0].split(self.search.batch_size):
-                    inputs = on_model(model, self.search.batch(some, seed=int(some[0])).inputs)
-                    output = opened(model.output(phi, inputs)) if whole else model.outputs(phi[None], inputs)[0]
+                    output = self._output(model, phi, some, whole=whole)
                     parts.append(each(lambda tensor: tensor.detach().cpu(), output))
                     places.append(some)
         return rows(joined(parts), torch.cat(places).argsort())
+
+    def _output(self, model: AdaptedModel, phi: Tensor, some: Tensor, *, whole: bool) -> Tree:
+        kept = self.cache.remembered(self.search, some)
+        if kept is not None and whole:
+            return opened(self.cache.output(phi, kept, model=model))
+        inputs = on_model(model, self.search.batch(some, seed=int(some[0])).inputs)
+        return opened(model.output(phi, inputs)) if whole else model.outputs(phi[None], inputs)[0]
 
 
 def set_weights(model: AdaptedModel, states: Sequence[State]) -> None:

@@ -198,11 +198,17 @@ class SupervisedTask(Task):
 
     def _batch(self, data: Data, rows: Tensor, seed: int) -> Batch:
         """Rows by number; of a network that recalls examples, these in place of their inputs."""
-        kept = self.cache.remembered(data, rows) if self.augment is None and self.loss_rule.of_output else None
-        if kept is None or not isinstance(data, Examples):
+        if self.augment is not None or not self.loss_rule.of_output or not isinstance(data, Examples):
             return data.batch(rows, seed=seed)
-        groups = None if data.groups is None else data.groups[rows]
-        return Batch(Recalled(kept), chosen_rows(data.targets, rows), groups)
+        return self.recalled(data, rows) or data.batch(rows, seed=seed)
+
+    def recalled(self, data: Data, rows: Tensor) -> Batch | None:
+        """Rows by number as the network recalls them; None if it does not."""
+        kept = self.cache.remembered(data, rows)
+        if kept is None:
+            return None
+        targets, groups = data.truth
+        return Batch(Recalled(kept), chosen_rows(targets, rows), None if groups is None else groups[rows])
 
     def loss(self, phi: Tensor, batch: Batches) -> Tensor:
         """Each member's loss on its own mini-batch, (population,), on the device of phi."""
@@ -220,7 +226,7 @@ class SupervisedTask(Task):
         """
         function = self.loss_rule.function
         if len(outputs) > 1 and self._vectorises is None:
-            self._vectorises = _vectorises(function, outputs, targets)
+            self._vectorises = vectorises(function, outputs, targets)
         if len(outputs) > 1 and self._vectorises:
             return torch.vmap(function)(outputs, targets)
         return torch.stack([function(o, t).reshape(()) for o, t in zip(outputs, targets, strict=True)])
@@ -336,8 +342,15 @@ class SupervisedTask(Task):
         return float((one - two).norm()) / math.sqrt(len(self.search))
 
 
-def _vectorises(function: Loss, outputs: Tensor, targets: Tensor) -> bool:
-    """Whether a loss can be computed for all members at once, and not member by member inside torch."""
+def vectorises(function: Loss, outputs: Tensor, targets: Tensor) -> bool:
+    """Whether a loss can be computed for all members at once, and not member by member inside torch.
+
+    Example:
+        >>> from torch.nn.functional import mse_loss
+        >>> two = torch.zeros(2, 3)
+        >>> vectorises(mse_loss, two, two), vectorises(lambda one, _: one.sum() if one[0] > 0 else one[1], two, two)
+        (True, False)
+    """
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("error", UserWarning)
         try:
