@@ -1,8 +1,4 @@
-"""Every block of README and of the site's pages that is fenced as `python` runs, each page from top to bottom.
-
-What is fenced as `py` needs more than a page can hold, a trainer, a detector, a gallery: `tests/integrations`,
-`tests/paper/learned` and `examples/` run those calls.
-"""
+"""Every block of Python in README and on the site's pages runs, each page from top to bottom."""
 
 import json
 import re
@@ -12,14 +8,16 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.page_worlds import WORLDS, few_iterations
 from torch import nn
 
+import metricopt as mo
 from metricopt.acceptance import judge
 from metricopt.core.errors import MetricOptWarning
 from metricopt.crossfit import EFFORTS
 
 ROOT = Path(__file__).resolve().parents[1]
-BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```py(?:thon)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PAGES = [
     page
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
@@ -47,13 +45,16 @@ def given() -> dict[str, object]:
     return {"net": net, "bce": bce, **parts}
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore:.*config.*")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_blocks_of_a_page_run_one_after_the_other(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for name, settings in EFFORTS.items():  # as ever, but not for minutes
         monkeypatch.setitem(EFFORTS, name, replace(settings, seconds=2.0))
     monkeypatch.setattr(judge, "RESAMPLES", 100)
-    names = {"__name__": "page", **given()}
+    monkeypatch.setattr(mo, "MetaTraining", few_iterations)
+    world = WORLDS.get(page.relative_to(ROOT).as_posix(), lambda _: {})
+    names = {"__name__": "page", **given(), **world(tmp_path)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MetricOptWarning)  # small data are told of
         for block in BLOCK.findall(page.read_text(encoding="utf-8")):
@@ -72,3 +73,10 @@ def test_the_first_page_quotes_the_demo_as_it_was_measured():
     acts = [run, run["second_act"]]
     measured = [[act["before"], act["threshold_tuning"]["after"], act["after"]] for act in acts]
     assert quoted == [f"{value:.3f}"[1:] for act in measured for value in act]
+
+
+def test_the_page_of_workers_quotes_what_was_measured():
+    records = [json.loads(line) for line in (ROOT / "results" / "workers.jsonl").read_text().splitlines()]
+    page = (ROOT / "docs" / "how-to" / "workers.md").read_text(encoding="utf-8")
+    assert [record["workers"] for record in records] == ["forked", "executor", "ray"]
+    assert [f"{record['ratio']:.2f}" for record in records] == re.findall(r"\b1\.\d\d\b", page)

@@ -337,7 +337,7 @@ PLANS = {
     "too few queries for the paper": (
         lambda: optimised(preset="paper", recipe=None, queries=5),
         BudgetError,
-        "the paper preset was given 5 metric queries; expected at least 14, for 4 trajectories of 3 observations and 2 "
+        "the paper preset was given 5 metric queries; expected at least 17, for 4 trajectories of 3 observations and 5 "
         "at the end: grant more, or use the default preset",
     ),
     "one observation": (
@@ -348,7 +348,7 @@ PLANS = {
     "an unknown preset": (
         lambda: optimised(preset="papper"),
         UnknownNameError,
-        "preset is 'papper'; expected 'default' or 'paper': did you mean 'paper'?",
+        "preset is 'papper'; expected 'default', 'paper' or 'paper-letter': did you mean 'paper'?",
     ),
     "a recipe by name": (
         lambda: optimised(recipe="default"),

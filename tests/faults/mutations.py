@@ -14,7 +14,7 @@ from pathlib import Path
 from metricopt.core.sealed import sealed
 
 ROUNDS = int(os.environ.get("METRICOPT_MUTATIONS", "200"))
-"""Mutations of each loader; 4200 were tried before a release."""
+"""Mutations of each loader; 4200 are tried before a release."""
 
 NASTY = (
     *(None, True, False, 0, -1, 1, 2, 3, 7, 2**31, 2**63, 10**20, 10**400, -(10**400), 0.0, -0.5, 1.5, 1e300, -1e300),
@@ -33,16 +33,17 @@ def mutate(folder: Path, path: Path, draw: random.Random) -> None:
     """Damage one file of a folder in one way."""
     content = path.read_bytes()
     if path.suffix == ".safetensors":
-        _write_tensors(folder, path, draw.choice((_tensor_header, _bytes))(content, draw), draw)
+        _write_tensors(folder, path, draw.choice((_tensor_header, mutated_bytes))(content, draw), draw)
     elif path.suffix == ".json" and draw.random() < 0.75:
         path.write_bytes(json.dumps(_tree(json.loads(content), draw)).encode())
     elif path.suffix != ".json" and draw.random() < 0.75:
         path.write_bytes(_line(content, draw))
     else:
-        path.write_bytes(_bytes(content, draw))
+        path.write_bytes(mutated_bytes(content, draw))
 
 
-def _bytes(content: bytes, draw: random.Random) -> bytes:
+def mutated_bytes(content: bytes, draw: random.Random) -> bytes:
+    """Bytes flipped, cut out, put in or doubled."""
     where, size = draw.randrange(len(content) + 1), draw.randrange(1, 40)
     flipped = bytearray(content)
     for _ in range(draw.randrange(1, 4)):

@@ -48,6 +48,7 @@ def saved(tmp_path_factory):
     )
     mo.save_adapter(mo.adapt(net(), mo.DynamicBias(dim=4) + mo.OutputAffine()), folder)
     mo.save_value(ValueNetwork(4, hidden=(5, 3), generator=draw), folder, fingerprint=FINGERPRINT)
+    mo.save_optimizer(mo.load_optimizer("cifar10_loss"), folder)
     for n in range(5):
         AnswerCache(folder / "cache").keep(f"{n}", n / 8)
     return folder, read_events(folder / NAME)
@@ -69,6 +70,7 @@ LOADERS = {
     "result": lambda folder, _: str(mo.load_result(folder, net(), "f1")),
     "adapter": lambda folder, _: mo.load_adapter(folder, net()),
     "value": lambda folder, _: mo.load_value(folder, fingerprint=FINGERPRINT),
+    "learned-optimizer": lambda folder, _: mo.load_optimizer(folder),
     "events": lambda folder, _: read_events(folder / NAME),
     "resume": resumed,
     "report": lambda folder, _: page(read_run(folder)),

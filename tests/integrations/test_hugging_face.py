@@ -60,6 +60,29 @@ def test_a_finished_run_is_resumed_without_another_query_and_loads(done):
     assert torch.equal(loaded.model.phi, result.model.phi)
 
 
+def test_a_run_stopped_in_the_middle_goes_on_and_pays_no_query_twice(done, tmp_path):
+    given, result, _, _ = done
+    asked = []
+
+    class StopError(Exception):
+        pass
+
+    def stop(event):
+        asked.append(event["event"])
+        if asked.count("query") == 3:
+            raise StopError
+
+    def note(event):
+        asked.append(event["event"])
+
+    how = {"metric": "eval_f1", "queries": 6, "effort": EFFORT, "run_dir": tmp_path / "run"}
+    with pytest.raises(StopError):
+        mo.from_trainer(given, watch=[stop], **how)
+    again = mo.from_trainer(given, watch=[note], resume=True, **how)
+    assert torch.equal(again.model.phi, result.model.phi)
+    assert asked.count("query") == result.ledger.used
+
+
 def test_the_callback_gives_the_trainer_the_better_weights(tmp_path):
     given = trainer(tmp_path)
     callback = mo.MetricOptTrainerCallback(given, metric="eval_f1", queries=6, effort=EFFORT)

@@ -16,6 +16,7 @@ import torch
 from tests.replay.problems import PROBLEMS
 from tests.replay.runs import WAYS
 
+from metricopt.paper.preset import PAPER_VERSION
 from metricopt_lab.cells.versions import version_of
 
 FILE = Path(__file__).with_name("recorded.jsonl")
@@ -29,7 +30,10 @@ def machine() -> dict[str, str]:
 
 def head() -> Line:
     """The first line: the machine, and the present version of the search and of each rival."""
-    return {"machine": machine(), "versions": {way: version_of(way) for way in WAYS}}
+    return {
+        "machine": machine(),
+        "versions": {way: PAPER_VERSION if way == "paper" else version_of(way) for way in WAYS},
+    }
 
 
 def replay(problem: str, way: str) -> Line:
