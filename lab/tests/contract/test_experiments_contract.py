@@ -33,15 +33,16 @@ def done(request, tmp_path_factory):
     folder = Path(os.environ.get("METRICOPT_DATA", "nowhere"))
     if EXPERIMENTS[request.param].needs_cifar10 and not any(folder.glob("**/cifar10.npz")):
         pytest.skip("CIFAR-10 (180 MB) is in the folder METRICOPT_DATA only")
-    if request.param == "table6":
+    if request.param in ("table6", "figureS3"):
         needs_detector()
     out = tmp_path_factory.mktemp(request.param)
     return EXPERIMENTS[request.param](SMOKE), out, run(EXPERIMENTS[request.param](SMOKE), out)
 
 
 def test_the_paper_s_tables_and_figures_and_our_studies_are_found_without_being_listed():
-    tables, figures = {"table1", "table2", "table3", "table5", "table6"}, {"figure3", "figure4", "figureS2", "figureS4"}
-    assert set(EXPERIMENTS) == tables | figures | {"ablation", "value-health"}
+    tables = {"table1", "table2", "table3", "table5", "table6"}
+    figures = {"figure3", "figure4", "figureS2", "figureS3", "figureS4"}
+    assert set(EXPERIMENTS) == tables | figures | {"ablation", "weights-ablation", "value-health", "paper-recipe"}
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

@@ -17,6 +17,7 @@ from metricopt_lab.problems.zoo.building import Variant
 from metricopt_lab.problems.zoo.sources import Pool
 from metricopt_lab.quality import METHODS, Quality, Settings, methods_of
 from metricopt_lab.quality.ground import Ground
+from metricopt_lab.quality.methods import LIBRARIES
 from metricopt_lab.rivals import BASELINES
 
 BUDGETS = (16, 40)
@@ -56,7 +57,16 @@ def test_methods_are_measured_where_they_can_be_used(toys):
     cells = Quality(settings(toys)).cells()
     visible, hidden = ({cell.method for cell in cells if cell.problem == name} for name in toys)
     assert {"metricopt", "finetune_bias", "wise_ft", "greedy_soup", "finetune_refit_bias", "bias"} <= visible
-    assert hidden == {"metricopt", "post_shift", "cma_es", "snes", "spsa", "random_search", "post_shift_then_cma"}
+    assert hidden == {
+        "metricopt", "post_shift", "cma_es", "snes", "spsa", "random_search", "post_shift_then_cma", *LIBRARIES
+    }  # fmt: skip
+
+
+def test_optimizers_of_others_are_measured_up_to_500_calls_and_their_seconds_a_suggestion_told(toys, tmp_path):
+    cells = Quality(settings(toys, queries=(150, 500, 2000))).cells()
+    assert {cell.queries for cell in cells if cell.method in LIBRARIES} == {150, 500}
+    text = run(Quality(settings(toys[1:], queries=(16,), methods=("cr_fm_nes", "random_search"))), tmp_path).text
+    assert "Labels hidden: seconds per suggestion" in text
 
 
 def test_cells_of_the_final_half_have_seeds_of_their_own_and_development_never_meets_its_problems():

@@ -6,6 +6,7 @@ from typing import Any
 
 from metricopt.search import RECIPE_VERSION
 from metricopt_lab.rivals import BASELINES
+from metricopt_lab.rivals.published import PUBLISHED
 
 
 def version_of(method: str) -> int:
@@ -16,7 +17,12 @@ def version_of(method: str) -> int:
         True
         >>> version_of("cma_es") == BASELINES["cma_es"].version
         True
+        >>> version_of("moew_weights") == PUBLISHED["moew"].version
+        True
     """
+    published = method.removesuffix("_weights")
+    if published in PUBLISHED:
+        return PUBLISHED[published].version
     return BASELINES[method].version if method in BASELINES else RECIPE_VERSION
 
 

@@ -20,10 +20,12 @@ def data() -> Lines:
 def rivals() -> Lines:
     """The rivals."""
     from metricopt_lab.rivals import BASELINES
+    from metricopt_lab.rivals.published import PUBLISHED
     from metricopt_lab.rivals.weights import WEIGHT_RIVALS
 
+    trained = [(name, f"{rival.about} (of the paper's tables)") for name, rival in PUBLISHED.items()]
     weights = [(name, f"{rival.about} (moves the weights)") for name, rival in WEIGHT_RIVALS.items()]
-    return [*((name, rival.about) for name, rival in BASELINES.items()), *weights]
+    return [*((name, rival.about) for name, rival in BASELINES.items()), *trained, *weights]
 
 
 def problems() -> Lines:

@@ -14,7 +14,10 @@ from metricopt.cli.output import Json, deliver, writable_folder
 def pretrain_command(
     model: Annotated[
         str,
-        typer.Argument(metavar="MODEL", help="small_convnet, resnet32, omniglot_embedding or bccd_faster_rcnn."),
+        typer.Argument(
+            metavar="MODEL",
+            help="small_convnet, resnet32, omniglot_embedding, bccd_faster_rcnn, voc07_ or voc07_12_faster_rcnn.",
+        ),
     ],
     out: Annotated[
         Path, typer.Option(help="Folder of the network and of what is needed to resume.", callback=writable_folder)
@@ -66,6 +69,8 @@ def pretrain_command(
     **bccd_faster_rcnn**: the detector of table6, on BCCD from METRICOPT_DATA, by torchvision's own losses; 20 epochs
     take about 12 minutes on one core. It writes OUT/bccd_fasterrcnn.safetensors, which METRICOPT_DETECTOR may name; of
     the options it knows --epochs, --seed, --subset, --threads and --imagenet, and it cannot be resumed.
+    **voc07_faster_rcnn**, **voc07_12_faster_rcnn**: the paper's, on ResNet-50 with torchvision's weights of ImageNet,
+    on VOC's train splits from METRICOPT_DATA; they need a GPU.
 
     A training that was killed goes on with --resume where it was last saved (after each epoch and every two minutes)
     and ends with the same weights, bit for bit, on the same machine with as many threads.
@@ -90,8 +95,8 @@ def pretrain_command(
     from metricopt_lab.data import cifar10_split
     from metricopt_lab.problems.pretrain_images import device_named, plan_for, pretrain_images
 
-    if model == "bccd_faster_rcnn":
-        facts = _detector(out, imagenet, epochs or 20, seed, subset, threads)
+    if model.endswith("_faster_rcnn"):
+        facts = _detector(model, out, imagenet, epochs or 20, seed, subset, threads)
         deliver(
             f"trained on {facts['images']} images for {facts['epochs']} epochs\nWritten: {facts['file']}", facts, json
         )
@@ -122,22 +127,26 @@ def pretrain_command(
 
 
 def _detector(
-    out: Path, imagenet: Path | None, epochs: int, seed: int, subset: int | None, threads: int | None
+    model: str, out: Path, imagenet: Path | None, epochs: int, seed: int, subset: int | None, threads: int | None
 ) -> dict[str, Any]:
+    from metricopt.core.registry import one_of
     from metricopt.run.progress import Progress
     from metricopt_lab.data.bccd import bccd
     from metricopt_lab.problems.detection import WEIGHTS
     from metricopt_lab.problems.train_detector import train_detector
+    from metricopt_lab.problems.voc_detection import YEARS, voc_settings
 
-    images = bccd("train")
+    condition = model.removesuffix("_faster_rcnn")
+    one_of(condition, ("bccd", *YEARS), what="data of a detector")
+    file, images, more = (WEIGHTS, bccd("train"), {}) if condition == "bccd" else voc_settings(condition)
     images = images.rows(range(len(images))[:subset])
-    with _threads(threads or os.cpu_count() or 1), Progress("pretrain bccd_faster_rcnn") as progress:
+    with _threads(threads or os.cpu_count() or 1), Progress(f"pretrain {model}") as progress:
 
         def watch(step: int, total: int, text: str) -> None:
             progress.total = total
             progress.update(step, text)
 
-        return train_detector(images, out / WEIGHTS, imagenet=imagenet, epochs=epochs, seed=seed, watch=watch)
+        return train_detector(images, out / file, imagenet=imagenet, epochs=epochs, seed=seed, watch=watch, **more)
 
 
 def _text(facts: dict[str, Any], out: Path) -> str:

@@ -33,9 +33,15 @@ def cifar10(results: Path, docs: Path) -> str:
     return _page(docs, "cifar10", [_recorded(name, results) for name in names], pictures=True)
 
 
+def paper_recipe(results: Path, docs: Path) -> str:
+    """What it takes for the paper's recipe to work."""
+    return _page(docs, "paper_recipe", [_recorded("paper-recipe", results)], pictures=True)
+
+
 def detection(results: Path, docs: Path) -> str:
-    """The paper's Table 6."""
-    return _page(docs, "detection", [_recorded("table6", results)], pictures=True)
+    """The paper's Table 6 and, where it was measured, Figure S3."""
+    names = ["table6", *(["figureS3"] if (results / "figureS3.jsonl").exists() else [])]
+    return _page(docs, "detection", [_recorded(name, results) for name in names], pictures=True)
 
 
 def learned(results: Path, docs: Path) -> str:  # noqa: ARG001
@@ -49,8 +55,9 @@ def retrieval(results: Path, docs: Path) -> str:
 
 
 def recipe(results: Path, docs: Path) -> str:
-    """The default search and what each part of it gains."""
-    return _page(docs, "recipe", [_recorded("ablation", results)])
+    """The recipe for either way and what each part of it gains."""
+    names = [*(["weights-ablation"] if (results / "weights-ablation.jsonl").exists() else []), "ablation"]
+    return _page(docs, "recipe", [_recorded(name, results) for name in names])
 
 
 def quality(results: Path, docs: Path) -> str:
@@ -66,7 +73,7 @@ def performance(results: Path, docs: Path) -> str:  # noqa: ARG001
 
 PAGES: dict[str, Page] = {
     page.__name__ + ".md": page
-    for page in (reproduction, cifar10, retrieval, detection, learned, recipe, quality, performance)
+    for page in (reproduction, paper_recipe, cifar10, retrieval, detection, learned, recipe, quality, performance)
 }
 """What makes each page, by its file."""
 

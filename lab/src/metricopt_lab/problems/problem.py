@@ -112,6 +112,10 @@ class Problem:
         """Outputs for vectors (population, dim) on a part of the data, (population, n, ...), in the host's memory."""
         return self._cache.all_outputs(phi, self.part(part), at_once=_ROWS_AT_ONCE)
 
+    def keep(self, part: Part) -> None:
+        """Keep what no phi can change of a part of the data, where many vectors will be judged on it."""
+        self._cache.fill(self.part(part))
+
     def part(self, name: Part) -> Examples:
         """A part of the data by its name."""
         return {"search": self.search, "accept": self.accept, "test": self.test}[name]

@@ -53,6 +53,7 @@ class Quality(Experiment[QualityCell, Ground]):
             for method in methods
             if method.fits(labels_visible=PROBLEMS[problem].labels_visible)
             for queries in settings.queries
+            if queries <= method.most
         ]
 
     def ground(self, first: QualityCell) -> Ground:

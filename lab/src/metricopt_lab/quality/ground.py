@@ -8,6 +8,7 @@ from torch import Tensor
 
 from metricopt.adapters import AdaptedModel
 from metricopt.api.optimize import adapted
+from metricopt.data.dataset import Examples
 from metricopt.run.ledger import QueryLedger
 from metricopt.task.oracle import Oracle
 from metricopt.task.supervised import SupervisedTask
@@ -49,7 +50,8 @@ class Ground:
     @cached_property
     def _task(self) -> SupervisedTask:
         problem = self.problem
-        model = adapted(problem.net, None, example=problem.train.inputs[:2], seed=problem.seed)
+        embeds = problem.metric.on == "embeddings"
+        model = adapted(problem.net, None, example=problem.train.inputs[:2], seed=problem.seed, embeds=embeds)
         return SupervisedTask(model, loss=problem.loss, metric=problem.metric, train=problem.train, search=problem.val,
                               labels_visible=False)  # fmt: skip
 
@@ -57,3 +59,13 @@ class Ground:
     def model(self) -> AdaptedModel:
         """The network with the adapter of label-free rivals."""
         return self._task.model
+
+
+def given(data: Examples) -> tuple[Tensor, ...]:
+    """Rows as a user hands them in.
+
+    Example:
+        >>> len(given(Examples(torch.zeros(3, 2), torch.arange(3))))
+        2
+    """
+    return (data.inputs, data.targets) if data.groups is None else (data.inputs, data.targets, data.groups)

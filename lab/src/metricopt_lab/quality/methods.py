@@ -1,6 +1,7 @@
 """Every method of the benchmark in one form: `optimize` as a user calls it, and its rivals."""
 
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,11 +11,10 @@ import torch
 
 from metricopt import optimize
 from metricopt.crossfit.settings import CROSSFIT_VERSION
-from metricopt.data.dataset import Examples
 from metricopt.search import RECIPE_VERSION
 from metricopt_lab.cells import chosen
 from metricopt_lab.cells.versions import version_of
-from metricopt_lab.quality.ground import Ground
+from metricopt_lab.quality.ground import Ground, given
 from metricopt_lab.quality.settings import Settings
 from metricopt_lab.rivals import BASELINES
 from metricopt_lab.rivals.weights import WEIGHT_RIVALS
@@ -38,6 +38,12 @@ CONFIDENCE: float = inspect.signature(optimize).parameters["confidence"].default
 
 LABEL_FREE = ("post_shift", "cma_es", "snes", "spsa", "random_search", "post_shift_then_cma")
 """Rivals that move the same phi as `optimize` does where labels are hidden."""
+
+LIBRARIES = ("gp_log_ei", "sphere_log_ei", "turbo", "optuna_tpe", "optuna_gp", "cma_es_lr_adapt", "cr_fm_nes")
+"""Those of them that are other people's optimizers: an extra of the laboratory."""
+
+MOST = 500
+"""Calls that those are measured with at most: what a Gaussian process takes grows with the cube of them."""
 
 
 @dataclass(frozen=True)
@@ -70,12 +76,14 @@ class Method:
         sees: On which problems it is measured.
         version: By which a record says how old it is.
         run: `run(ground, queries=...)`; None where it has nothing to offer.
+        most: Budgets above it are left out.
     """
 
     name: str
     sees: Sees
     version: int
     run: Callable[..., Judged | None]
+    most: float = math.inf
 
     def fits(self, *, labels_visible: bool) -> bool:
         """Whether it is measured on such a problem."""
@@ -96,7 +104,7 @@ def _ours(ground: Ground, *, queries: int, more: Mapping[str, Any]) -> Judged:
     problem, began = ground.problem, Clock()
     with ground.shared_fits.within():
         result = optimize(
-            problem.net, metric=problem.metric, train=_given(problem.train), val=_given(problem.val),
+            problem.net, metric=problem.metric, train=given(problem.train), val=given(problem.val),
             loss=problem.loss, queries=queries, seed=problem.seed, learn_from_val=problem.labels_visible, **more,
         )  # fmt: skip
     took = began.taken + ground.shared_fits.spared
@@ -108,11 +116,6 @@ def _ours(ground: Ground, *, queries: int, more: Mapping[str, Any]) -> Judged:
     return Judged(returned, proposed, result.ledger.calls, took, result.verdict, details)
 
 
-def _given(data: Examples) -> tuple[torch.Tensor, ...]:
-    """Rows as a user hands them in."""
-    return (data.inputs, data.targets) if data.groups is None else (data.inputs, data.targets, data.groups)
-
-
 def _weights(ground: Ground, *, queries: int, name: str) -> Judged | None:
     tuned = WEIGHT_RIVALS[name].run(ground.finetunings, calls=queries)
     if tuned is None:
@@ -121,7 +124,9 @@ def _weights(ground: Ground, *, queries: int, name: str) -> Judged | None:
     return Judged(cost, cost, tuned.calls, tuned.took, details=tuned.details)
 
 
-def _phi(ground: Ground, *, queries: int, name: str) -> Judged:
+def _phi(ground: Ground, *, queries: int, name: str) -> Judged | None:
+    if name.startswith("post_shift") and ground.problem.metric.on == "embeddings":
+        return None  # nothing is decided by a threshold of theirs
     oracle, began = ground.oracle(queries), Clock()
     outcome = BASELINES[name].run(oracle, queries=queries, seed=ground.problem.seed)
     took = began.taken
@@ -135,6 +140,7 @@ def _all_methods() -> Sequence[Method]:
           for name, more in OURS.items()),
         *(Method(name, "labels", rival.version, partial(_weights, name=name)) for name, rival in WEIGHT_RIVALS.items()),
         *(Method(name, "no labels", version_of(name), partial(_phi, name=name)) for name in LABEL_FREE),
+        *(Method(name, "no labels", version_of(name), partial(_phi, name=name), MOST) for name in LIBRARIES),
     ]  # fmt: skip
 
 

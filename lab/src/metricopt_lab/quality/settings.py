@@ -45,9 +45,9 @@ class Settings:
                 f"the budgets are {self.queries}; expected increasing numbers from {SMALLEST_BUDGET} on, "
                 f"such as 50,150,500"
             )
-        if not 1 <= self.seeds <= len(DEVELOPMENT_SEEDS):
-            raise BudgetError(f"{self.seeds} seeds were asked for; expected 1 to {len(DEVELOPMENT_SEEDS)}")
         every = FINAL_SEEDS if self.half == "final" else DEVELOPMENT_SEEDS
+        if not 1 <= self.seeds <= len(every):
+            raise BudgetError(f"{self.seeds} seeds were asked for; expected 1 to {len(every)}")
         if self.first_seed not in (0, *every):
             raise BudgetError(
                 f"the first seed is {self.first_seed}; expected one of the {self.half} half: {every[0]} to {every[-1]}"

@@ -20,6 +20,7 @@ from metricopt_lab.quality.gains import (
     normalised,
     seen,
 )  # fmt: skip
+from metricopt_lab.quality.methods import LIBRARIES
 from metricopt_lab.quality.recipes import by_recipe, widest
 from metricopt_lab.quality.targets import OURS, targets
 from metricopt_lab.quality.timing import cpu_seconds, network_of
@@ -81,6 +82,8 @@ def sections(records: Sequence[Record], title: str) -> list[str]:
     parts = [f"## {title}: normalised gain", gain_table(records)]
     if any(record["method"] == OURS for record in records):
         parts += [f"## {title}: {OURS} against each rival", DUEL_NOTE, duel_table(records), needed_table(records)]
+    if any(record["method"] in LIBRARIES for record in records):
+        parts += [f"## {title}: seconds per suggestion", SUGGESTION_NOTE, suggestion_table(records)]
     return [*parts, f"## {title}: processor seconds", time_table(records),
             f"## {title}: gain by problem", problem_table(records)]  # fmt: skip
 
@@ -154,6 +157,25 @@ def time_table(records: Sequence[Record]) -> str:
         for method in ordered(records)
     ]
     return table(["method", *(f"{kind}, {queries:,}" for queries, kind in shown)], lines)
+
+
+SUGGESTION_NOTE = (
+    "Processor seconds over queries, the answer of the metric in them: random_search, which has nothing to think "
+    "about, shows what that takes; metricopt's starts and its decision are in them. Means over problems and seeds."
+)
+
+
+def suggestion_table(records: Sequence[Record]) -> str:
+    """Mean processor seconds a call of each method at each budget."""
+    budgets, lines = _budgets(records), []
+    for method in ordered(records):
+        cells = []
+        for queries in budgets:
+            some = [r["cpu_seconds"] / min(r["calls"], queries) for r in records
+                    if (r["method"], r["queries"]) == (method, queries) and r["offered"]]  # fmt: skip
+            cells.append(f"{fmean(some):.3f}" if some else "")
+        lines.append([method, *cells])
+    return table(["method", *(f"{queries:,}" for queries in budgets)], lines)
 
 
 def problem_table(records: Sequence[Record]) -> str:

@@ -1,10 +1,13 @@
 """The problems of the quality benchmark: two halves that share nothing, and rows that are what the variants say."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from metricopt.core.errors import DataError
+from metricopt.losses import fast_ap
 from metricopt.metrics import mcr
 from metricopt_lab.problems.zoo import DEVELOPMENT_SEEDS, FINAL_SEEDS, PROBLEMS, of_half, sources
 from metricopt_lab.problems.zoo.building import Variant, built
@@ -43,7 +46,7 @@ def test_each_half_has_every_source_variant_and_hidden_labels(half):
     assert any(spec.variant.noisy or spec.variant.flipped for spec in mine)
     assert any(spec.variant.shift or spec.variant.pixel_noise for spec in mine)
     assert sum(spec.variant.sizes[1] == 500 for spec in mine) >= 3
-    assert len(of_half(half, labels_visible=False)) == 4
+    assert len(of_half(half, labels_visible=False)) == (6 if half == "development" else 4)
 
 
 def test_the_halves_share_neither_seeds_nor_a_visible_problem():
@@ -55,7 +58,7 @@ def test_the_halves_share_neither_seeds_nor_a_visible_problem():
 
 
 def test_a_threshold_does_it_all_on_no_more_than_a_quarter():
-    assert len(SPECS) == 38
+    assert len(SPECS) == 40
     assert sum(spec.kind == "threshold" for spec in SPECS) <= len(SPECS) / 4
 
 
@@ -94,6 +97,15 @@ def test_noise_and_flips_touch_the_training_labels_alone():
     positive = clean.train.targets == 1
     assert float(flipped.train.targets[positive].double().mean()) == pytest.approx(0.5, abs=0.12)
     assert torch.equal(clean.train.targets[~positive], flipped.train.targets[~positive])
+
+
+def test_a_problem_of_retrieval_has_no_class_in_two_parts_and_a_network_that_embeds():
+    pool = replace(toy_pool(), target=torch.arange(600) % 12, classes=12)
+    problem = build(Variant((150, 60, 200), epochs=1, unseen=(5, 3, 4)), pool=pool)
+    classes = [set(part.targets.tolist()) for part in (problem.train, problem.val, problem.test)]
+    assert [len(each) for each in classes] == [5, 3, 4] and len(set.union(*classes)) == 12
+    assert [len(part) for part in (problem.train, problem.val, problem.test)] == [150, 60, 200]
+    assert problem.net(problem.val.inputs).shape == (60, 64) and problem.loss is fast_ap
 
 
 def test_the_metric_is_told_the_groups_that_the_variant_names():

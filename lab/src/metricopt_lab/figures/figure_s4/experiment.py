@@ -99,7 +99,8 @@ class Effort:
 # .287 and .294). At T = 120: start_std .3 with rates .05, .02, .01 gave .317/.311, .266/.279, .275/.282; start_std 1
 # .267/.242, .250/.257, .268/.275; with 48 tasks and rate .02 .246/.250, for twice the time. Reptile with BatchNorm, the
 # paper's, gives flat functions (docs/paper-notes.md), of which no ablation would tell anything.
-_STAGES = Stages(steps=120, start_std=1.0, lr=0.02, rounds=1)
+LR = 0.02
+_STAGES = Stages(steps=120, start_std=1.0, lr=LR, rounds=1)
 EFFORTS = {
     "smoke": Effort(4, replace(_STAGES, steps=40, training=Training(steps=30)), Recipe(start_steps=20, rows=100)),
     "small": Effort(24, _STAGES, Recipe()),
@@ -226,7 +227,7 @@ def _found(problem: Problem, cell: ScaledCell) -> tuple[Tensor, int, float | Non
     oracle = problem.oracle(queries=queries)
     task = oracle.task
     if cell.metric == "loss":
-        return loss_path(task, train_batches(task, cell.seed), steps=steps, lr=effort.stages.lr)[-1], 0, None
+        return loss_path(task, train_batches(task, cell.seed), steps=steps, lr=LR)[-1], 0, None
     if cell.metric == "search":
         outcome, correlation = propose(oracle, queries=queries, recipe=effort.recipe, seed=cell.seed)
         return outcome.phi, oracle.ledger.used, correlation

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,7 +10,8 @@ from torch import Tensor
 
 from metricopt.core.seeding import stream
 from metricopt.data.dataset import Examples
-from metricopt.losses import cross_entropy
+from metricopt.data.sampling import PerClass
+from metricopt.losses import cross_entropy, fast_ap
 from metricopt.metrics import Metric
 from metricopt_lab.data.download import cache_folder
 from metricopt_lab.problems.pretrain import pretrain
@@ -30,6 +32,8 @@ class Variant:
         pixel_noise: Standard deviation, in pixels from 0 to 1, of what is added to images of val and test.
         groups: Kind of group that the metric is told.
         epochs: Of pre-training.
+        unseen: How many classes train, validate and test, if none is in two of them: then it is about retrieval, and
+            the network gives embeddings.
     """
 
     sizes: tuple[int, int, int]
@@ -39,6 +43,10 @@ class Variant:
     pixel_noise: float = 0.0
     groups: str | None = None
     epochs: int = 5
+    unseen: tuple[int, int, int] | None = None
+
+
+EMBEDDED = 64  # dimensions of an embedding
 
 
 def built(
@@ -48,17 +56,22 @@ def built(
     rows = pool()
     parts = _parts(rows, variant, seed)
     train = _examples(rows, parts[0], None, targets=_disturbed(rows, parts[0], variant, seed))
-    net = untrained(train.inputs, rows.classes, seed=seed)
-    pretrain(net, train, epochs=variant.epochs, batch_size=256, lr=0.01, seed=seed, cache=cache_folder() / "networks")
+    retrieves = variant.unseen is not None
+    net = untrained(train.inputs, EMBEDDED if retrieves else rows.classes, seed=seed)
+    how: Any = {"loss": fast_ap, "lr": 1e-3, "sampling": PerClass(4)} if retrieves else {"lr": 0.01}
+    pretrain(net, train, epochs=variant.epochs, batch_size=256, seed=seed, cache=cache_folder() / "networks", **how)
     val, test = (_examples(rows, part, variant.groups) for part in parts[1:])
     if variant.pixel_noise:
         val, test = (_with_noise(part, variant.pixel_noise, seed) for part in (val, test))
-    return UserProblem(name, net, cross_entropy, metric, train, val, test, labels_visible, seed)
+    loss = fast_ap if retrieves else cross_entropy
+    return UserProblem(name, net, loss, metric, train, val, test, labels_visible, seed)
 
 
 def _parts(pool: Pool, variant: Variant, seed: int) -> tuple[Tensor, Tensor, Tensor]:
     """Rows of train, val and test, disjoint, drawn at random."""
     order = torch.randperm(len(pool.target), generator=stream(seed, "split")).numpy()
+    if variant.unseen is not None:
+        return _parts_of_classes(pool, order, variant, seed)
     free = order if pool.test is None else order[~np.isin(order, pool.test)]
     inside, outside = free, free
     if variant.shift is not None:
@@ -69,6 +82,16 @@ def _parts(pool: Pool, variant: Variant, seed: int) -> tuple[Tensor, Tensor, Ten
     val = rest[: variant.sizes[1]]
     test = pool.test if pool.test is not None else rest[variant.sizes[1] : variant.sizes[1] + variant.sizes[2]]
     return torch.from_numpy(train), torch.from_numpy(val), torch.from_numpy(np.asarray(test))
+
+
+def _parts_of_classes(pool: Pool, order: np.ndarray, variant: Variant, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Rows of train, val and test, at most as many as the sizes say, of classes that no other part has."""
+    assert variant.unseen is not None
+    classes = torch.randperm(pool.classes, generator=stream(seed, "classes")).split(list(variant.unseen))
+    target, rows = pool.target.numpy(), []
+    for mine, most in zip(classes, variant.sizes, strict=True):
+        rows.append(torch.from_numpy(order[np.isin(target[order], mine.numpy())][:most]))
+    return rows[0], rows[1], rows[2]
 
 
 def _examples(pool: Pool, rows: Tensor, groups: str | None, targets: Tensor | None = None) -> Examples:

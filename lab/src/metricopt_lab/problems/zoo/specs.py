@@ -22,7 +22,7 @@ from metricopt_lab.problems.zoo.problem import Half, Kind, UserProblem
 from metricopt_lab.problems.zoo.sources import Pool
 
 DEVELOPMENT_SEEDS = range(5)
-FINAL_SEEDS = range(100, 105)
+FINAL_SEEDS = range(100, 107)
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,7 @@ class Spec:
             f"{variant.flipped:.0%} of the positive training labels negative": variant.flipped,
         }
         moved = " from elsewhere" if variant.shift or variant.pixel_noise else ""
+        moved = f" of {variant.unseen[1]} unseen classes" if variant.unseen else moved
         rows = f"{variant.sizes[1]:,} validation rows{moved}"
         labels = "labels visible" if self.labels_visible else "labels hidden"
         told = [self.metric().name, rows, *(text for text, share in facts.items() if share), labels]
@@ -106,6 +107,8 @@ _reviews_small = partial(Variant, (10_000, 500, 10_000), epochs=5)
 _intents = partial(Variant, (12_000, 3_000, 0), epochs=10)
 _intents_small = partial(Variant, (12_000, 500, 0), epochs=10)
 
+_unseen_intents = partial(Variant, epochs=10, unseen=(70, 40, 40))
+
 _NEXT_AREA, _AWAY = ("wilderness", (0,), (2,)), ("wilderness", (2,), (0, 1, 3))
 _OTHER_GARMENTS = ("dresses", (1,), (0,))
 _inside, _scopes = partial(sources.clinc, out_of_scope=False), partial(sources.clinc, out_of_scope=True)
@@ -134,6 +137,12 @@ _dev("ranking", "adult_flipped_worst_group_hidden", sources.adult, "worst_group_
      _adult(flipped=0.3, groups="sex"), hidden=True)  # fmt: skip
 _dev("mismatch", "cifar_shift_g_mean_hidden", sources.cifar, "g_mean", _images(pixel_noise=0.08), hidden=True)
 _dev("classes", "reviews_shift_within_one_hidden", _rating, metrics.within_one, _reviews(shift=_OTHER_GARMENTS),
+     hidden=True)  # fmt: skip
+
+# Text retrieval, added later than all others: sentences of intents that neither the network nor the search has seen.
+_dev("ranking", "clinc_unseen_recall_hidden", _inside, "recall_at_k", _unseen_intents((10_500, 1_200, 6_000)),
+     hidden=True)  # fmt: skip
+_dev("ranking", "clinc_unseen_small_map_hidden", _inside, "map_at_r", _unseen_intents((10_500, 500, 6_000)),
      hidden=True)  # fmt: skip
 
 _fin("ranking", "adult_worst_group", sources.adult, "worst_group_accuracy", _adult(groups="sex"))
