@@ -66,3 +66,12 @@ def test_the_fragment_says_what_the_result_says_and_brings_nothing_that_could_me
 @pytest.mark.parametrize("events", [[], [query(0, None)], [query(0, 0.5)]])
 def test_an_unfinished_run_has_a_fragment_too(events):
     assert html_of(run_of(events)).startswith("<div")
+
+
+def test_a_result_and_a_comparison_print_in_one_line_each(result_without_folder):
+    result = result_without_folder
+    assert len(repr(result)) < 100
+    assert repr(result).startswith(f"<Result {result.metric.name}: {result.comparison.before:.4f} -> ")
+    for text in (str(result), str(result.comparison)):
+        assert f"-> {result.comparison.after:.4f} on {result.comparison.examples} " in text
+        assert "\n" not in text

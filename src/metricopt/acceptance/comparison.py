@@ -27,6 +27,8 @@ class Comparison:
         >>> gain = Comparison(0.20, 0.18, (0.01, 0.03), level=0.9, confidence=0.99, resamples=500, examples=1000)
         >>> gain.accepted, gain.interval_text
         (True, '90% interval')
+        >>> print(gain)
+        0.2000 -> 0.1800 on 1000 held-out examples, gain +0.0100 .. +0.0300 (90% interval)
     """
 
     before: float
@@ -54,6 +56,13 @@ class Comparison:
         known = not math.isnan(self.before) and not math.isnan(self.after)
         sound = self.refit is None or (self.refit - self.before) * (self.after - self.before) > 0
         return self.interval[0] > 0 and known and sound
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        return (
+            f"{self.before:.4f} -> {self.after:.4f} on {self.examples} {self.rows} examples, "
+            f"gain {low:+.4f} .. {high:+.4f} ({self.interval_text})"
+        )
 
 
 @dataclass(frozen=True)

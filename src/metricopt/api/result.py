@@ -33,7 +33,7 @@ Verdict = Literal["better", "likely better, not sure", "not better"]
 _OWN = "result."  # before the names of tensors that are not the adapter's
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """What `optimize` found.
 
@@ -182,7 +182,6 @@ class Result:
 
     def __str__(self) -> str:
         held = self.comparison
-        low, high = held.interval
         broken = [kept for kept in self.kept if not kept.holds]
         why = f" ({broken[0].text} is not sure: {broken[0].bound:.4f})" if broken and held.accepted else ""
         step = " (a start or shift of the outputs: the search's best was not surely better)" if self.plainer else ""
@@ -192,10 +191,13 @@ class Result:
         planned = f" of at most {self.plan['calls']}" if "calls" in self.plan else ""
         early = f"; stopped early: {self.stopped}" if self.stopped else ""
         return (
-            f"{self.metric.name} ({self.metric.goal}): {held.before:.4f} -> {held.after:.4f} on {held.examples} "
-            f"{held.rows} examples, gain {low:+.4f} .. {high:+.4f} ({held.interval_text}), {verdict}; "
-            f"{self.ledger.used} metric queries, {self.ledger.calls} calls in all{planned}, {self.seconds:.1f} s{early}"
+            f"{self.metric.name} ({self.metric.goal}): {held}, {verdict}; {self.ledger.used} metric queries, "
+            f"{self.ledger.calls} calls in all{planned}, {self.seconds:.1f} s{early}"
         )
+
+    def __repr__(self) -> str:
+        held = self.comparison
+        return f"<Result {self.metric.name}: {held.before:.4f} -> {held.after:.4f}, {self.verdict}>"
 
 
 def load_result(
