@@ -109,6 +109,13 @@ METRICS = {
         AT_ZERO + "metric 'mine' (on='labels') raised KeyError: 'pos_label'; a number is expected for any prediction: "
         "handle this case in its function or choose another 'on'",
     ),
+    "raising where weights are finetuned": (
+        lambda: optimised(metric=of_labels(raising), recipe=None),
+        MetricError,
+        "the metric failed at phi = 0, the original model; expected a number: metric 'mine' (on='labels') raised "
+        "KeyError: 'pos_label'; a number is expected for any prediction: handle this case in its function or choose "
+        "another 'on'",
+    ),
     "no number": (
         lambda: optimised(metric=of_labels(lambda *_: "0.5")),
         MetricError,

@@ -13,7 +13,7 @@ from torch import Tensor
 from metricopt.adapters.device import on_model
 from metricopt.api.plan import CANDIDATES, Line, Plan, grant, plan_lines, plan_of, timed
 from metricopt.api.rehearsal import rehearse, warn_of
-from metricopt.core.errors import MetricError, SuspicionWarning
+from metricopt.core.errors import MetricError, MetricFailureWarning, SuspicionWarning
 from metricopt.data.dataset import Data
 from metricopt.data.splits import missing_classes
 from metricopt.metrics.constraint import Constraint
@@ -31,11 +31,15 @@ SLOW, PASS = 2.0, 1.0
 
 
 class Again(NamedTuple):
-    """The metric asked once more about the original: its value, seconds of the call and of the whole query."""
+    """The metric asked once more about the original: its value, seconds of the call and of the whole query.
+
+    And why there is no value, where there is none.
+    """
 
     value: float
     call: float
     query: float
+    failure: str = ""
 
 
 @final
@@ -95,7 +99,8 @@ class Watch:
         if first is not None and first.value is not None:
             self._say(unsteadiness(task.metric, first.value, again.value), *_broken(oracle.keep, first.kept))
         elif math.isnan(again.value):
-            raise MetricError("the metric failed at phi = 0, the original model; expected a number: see the warning")
+            why = again.failure or "no reason given"
+            raise MetricError(f"the metric failed at phi = 0, the original model; expected a number: {why}")
         else:
             task.anchored(0.0, again.value)
         if again.call > DEAR:
@@ -177,16 +182,20 @@ def asked_again(oracle: Oracle) -> Again:
     began = time.perf_counter()
     predictions = task.predictions(torch.zeros(1, task.dim))
     predicted = time.perf_counter() - began
+    failures = []
 
     def ask() -> Tensor:
-        with asked_afresh(task.metrics):
-            values = [math.nan if reply.value is None else reply.value for reply in task.replies(predictions, [0])]
-        return torch.tensor(values, dtype=torch.float64)
+        with asked_afresh(task.metrics), warnings.catch_warnings():
+            if all(query.value is None for query in oracle.ledger.queries):
+                warnings.simplefilter("ignore", MetricFailureWarning)  # the error says it
+            (reply,) = task.replies(predictions, [0])
+        failures.append(reply.failure)
+        return torch.tensor([math.nan if reply.value is None else reply.value], dtype=torch.float64)
 
     found = oracle.ledger.once(key, ask, calls=1, beyond=lambda: calls_beyond(task.metrics))
     assert found is not None
     call = oracle.ledger.seconds[key]
-    return Again(float(found), call, predicted + call)
+    return Again(float(found), call, predicted + call, "".join(failures))
 
 
 def rows_at_once(oracle: Oracle) -> int | None:
