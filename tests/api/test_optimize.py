@@ -2,13 +2,14 @@
 
 import copy
 import importlib
+import warnings
 
 import pytest
 import torch
 from torch import nn
 
 import metricopt as mo
-from metricopt.core.errors import FlatValueWarning
+from metricopt.core.errors import FlatValueWarning, MergeWarning, MetricError
 from metricopt.core.records import Outcome
 from metricopt.losses import cross_entropy
 
@@ -296,3 +297,22 @@ def test_with_a_holdout_hidden_labels_are_judged_on_it_as_it_is():
         holdout=(X[700:], Y[700:]), queries=12, recipe=FAST, learn_from_val=False,
     )  # fmt: skip
     assert result.comparison.rows == "held-out" and result.comparison.examples == 200
+
+
+def test_a_quantised_network_keeps_its_weights_and_its_norms_are_modulated(capfd):
+    plain = mlp(lambda: nn.LayerNorm(8)).eval()
+    # torch deprecates its own quantisation, and says that gradients pass over such layers: starts from the loss are
+    # worse for it, and cost a query each.
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "torch.(ao.)?quant|quantized::linear", DeprecationWarning)
+        warnings.filterwarnings("ignore", "torch.(ao.)?quant|quantized::linear", UserWarning)
+        warnings.filterwarnings("ignore", "the adapter cannot be folded", MergeWarning)
+        net = torch.ao.quantization.quantize_dynamic(plain, {nn.Linear}, dtype=torch.qint8)
+        before = net(X)
+        result = optimised(net, queries=20, recipe=None)
+    assert torch.equal(net(X), before)
+    with pytest.warns(MergeWarning):
+        assert torch.allclose(result.merge()(X), result.model(X))
+    assert "BatchedFallback" not in capfd.readouterr().err
+    with pytest.raises(MetricError, match=r"layer '0' .Linear. are quantised or sharded"):
+        optimised(net, recipe=None, tune="weights")

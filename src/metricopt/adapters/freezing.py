@@ -69,6 +69,29 @@ def spread_out(net: nn.Module) -> bool:
     return len({parameter.device for parameter in net.parameters()}) > 1
 
 
+def packed(net: nn.Module) -> str:
+    """The first layer whose weights are quantised or sharded, and its kind; empty if there is none.
+
+    Such weights cannot take small steps, and what computes with them has seldom a rule for several phi at once.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(2, 1), nn.Linear(1, 1))
+        >>> net[1].weight = nn.Parameter(torch.ones(1, 1, dtype=torch.int8), requires_grad=False)
+        >>> packed(net), packed(net[0])
+        ("'1' (Linear)", '')
+    """
+    for name, module in net.named_modules():
+        own = list(module.parameters(recurse=False))
+        if ".quantized." in type(module).__module__ or any(map(_unusual, own)):
+            return f"{name!r} ({type(module).__name__})"
+    return ""
+
+
+def _unusual(parameter: nn.Parameter) -> bool:
+    """Whether it holds no plain floating tensor: codes of numbers, or a tensor that lives in parts elsewhere."""
+    return not parameter.is_floating_point() or type(parameter.data) is not torch.Tensor
+
+
 def placement(net: nn.Module) -> tuple[torch.device, torch.dtype]:
     """The device and floating type that a network takes inputs in: those of its first parameter.
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from metricopt.adapters.fingerprint import fingerprint
 from metricopt.adapters.finishing import finishing, gives_output
-from metricopt.adapters.freezing import Flags, coarse, freeze, placement, release
+from metricopt.adapters.freezing import Flags, coarse, freeze, packed, placement, release
 from metricopt.adapters.layers import survey
 from metricopt.adapters.merging import check_same, computed, folded, partly
 from metricopt.adapters.population import Population, check_population
@@ -85,7 +85,7 @@ class AdaptedModel(nn.Module):
         self._check: Tree = None
         self._head_gives_output: bool | None = None  # not looked at yet
         self._net_acts = False
-        self._vectorises = True
+        self._vectorises = not packed(net)
         self.gives_list = False
         super().train(False)
 

@@ -20,6 +20,7 @@ class Population:
 
     Args:
         at: The function: outputs at phi (dim,) for inputs (n, ...).
+        vectorises: Whether vmap is tried at all.
 
     Example:
         >>> several = Population(lambda phi, x: phi.sum() * x)
@@ -27,8 +28,8 @@ class Population:
         (torch.Size([3, 4]), True)
     """
 
-    def __init__(self, at: At) -> None:
-        self.vectorises = True
+    def __init__(self, at: At, *, vectorises: bool = True) -> None:
+        self.vectorises = vectorises
         self._at = at
 
     def __call__(self, phi: Tensor, inputs: Tree, *, paired: bool, heavy: bool = False) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from metricopt.adapters import AdaptedModel, LayerAffine, OutputAffine, WeightDirections, adapt
 from metricopt.adapters.detector import SCORES, is_detector
-from metricopt.adapters.freezing import coarse, spread_out
+from metricopt.adapters.freezing import coarse, packed, spread_out
 from metricopt.api.preflight import check_embeddings, check_loss
 from metricopt.core.errors import AdapterError, MetricError
 from metricopt.core.reading import Read
@@ -64,7 +64,7 @@ def way_of(
         learns: Whether the labels of the validation rows may be learnt from.
         adapter: The adapter given, if one was.
         search: Whether settings of the adapter's search were given.
-        net: The network; one of half precision or on several devices keeps its weights.
+        net: The network; one of half precision, quantised or on several devices keeps its weights.
 
     Example:
         >>> from metricopt.metrics import as_metric
@@ -88,6 +88,9 @@ def _fixed(net: nn.Module | None) -> str:
     half = None if net is None else coarse(net)
     if half is not None:
         return f"the network is of {half}, too coarse for small steps of its weights"
+    layer = "" if net is None else packed(net)
+    if layer:
+        return f"the weights of layer {layer} are quantised or sharded, and stay as they are"
     return "the network is spread over several devices" if net is not None and spread_out(net) else ""
 
 

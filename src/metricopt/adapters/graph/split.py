@@ -5,6 +5,7 @@ from typing import final
 import torch
 from torch import Tensor, fx, nn
 
+from metricopt.adapters.freezing import packed
 from metricopt.adapters.graph.modulated import rest_of
 from metricopt.adapters.graph.trace import CutError, Trace, drop_unread, trace
 from metricopt.adapters.model import AdaptedModel
@@ -59,7 +60,7 @@ class Cut:
         )
         self._before = fx.GraphModule(found.root, _beforehand(found)).eval()
         self._rest = rest_of(model, found)
-        self._several = Population(self._read)
+        self._several = Population(self._read, vectorises=not packed(model.net))
         _check_rows(self.before(probe), row_count(probe) or 0)
 
     def before(self, inputs: Tree) -> Crossing:
