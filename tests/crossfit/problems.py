@@ -40,8 +40,15 @@ def network(classes: int = 3, *, steps: int = 150) -> nn.Module:
     return net.eval()
 
 
-def task(metric: Any = "accuracy", *, net: nn.Module | None = None, settings: CrossFit = SMALL) -> OutOfFoldTask:
+def task(
+    metric: Any = "accuracy",
+    *,
+    net: nn.Module | None = None,
+    settings: CrossFit = SMALL,
+    targets: Tensor | None = None,
+) -> OutOfFoldTask:
     train, val = Examples(*rows(400, 1, turned=False)), Examples(*rows(300, 2, turned=True))
+    val = val if targets is None else Examples(val.inputs, targets)
     adapter = WeightDirections(len(settings.kinds)) + OutputAffine(scale=False)
     model = adapt(net or network(), adapter, example=train.inputs[:2])
     return OutOfFoldTask(model, metric=as_metric(metric), train=train, search=val, labels_visible=True)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tests.crossfit.problems import SMALL, learner, network, rows
+from tests.crossfit.problems import SMALL, draw, learner, network, rows, task
 from torch import nn
 from torch.func import functional_call
 
@@ -134,6 +134,20 @@ def test_progress_counts_every_epoch_of_every_network():
     heard = []
     fit(learner(), Plan(1e-2, 1e-2, 2, 2, 0.0), seed=0, tick=heard.append)
     assert sum(heard) == 16  # 2 kinds x 4 networks x 2 epochs; those of the last layer take next to no time
+
+
+@pytest.mark.parametrize(("noise", "epochs"), [(False, 40), (True, 10)])
+def test_all_kinds_take_the_length_that_rows_left_out_prefer_for_the_first(noise, epochs):
+    alone = Kind(balanced=False, mix=0.0)
+    settings = replace(SMALL, lengths=(1.0, 1 / 4), kinds=(alone, replace(alone, balanced=True)))
+    own = learner(settings=settings)
+    if noise:  # there is nothing to learn but rows by heart, and the network knows nothing that would have to go
+        targets = own.val.targets[torch.randperm(len(own.val), generator=draw(3))]
+        own = replace(own, task=task(settings=settings, targets=targets, net=network(steps=0)))
+    heard, plan = [], Plan(3e-2, 1e-2, 40, 2, 0.0)
+    fit(own, plan, seed=0, tick=heard.append)
+    tried, networks = 2 * (40 + 10), settings.folds + 1
+    assert sum(heard) == networks * (tried + epochs) <= plan.work(settings)
 
 
 def test_a_network_that_raises_in_train_mode_says_so():

@@ -48,7 +48,7 @@ def crossfitted(
     plan = Plan.of(numbers)
     fitted = _kept(folder, plan)
     if fitted is None:
-        pulse.phase("finetuning", total=plan.networks(settings) * plan.epochs)
+        pulse.phase("finetuning", total=plan.work(settings))
         fitted = fit(learner, plan, seed=seed, tick=pulse.beat)
         _keep(folder, plan, fitted)
     pulse.phase("search", total=queries)

@@ -65,9 +65,24 @@ class Plan:
         settings = learner.settings
         return replace(learner, settings=replace(settings, batch=self.batch or settings.batch, share=self.share))
 
-    def networks(self, settings: CrossFit) -> int:
-        """Finetuned networks: of each kind one a fold and one of all rows, of the first at both rates."""
-        return (self.kinds + (self.other != self.rate)) * (settings.folds + 1)
+    @property
+    def rates(self) -> list[float]:
+        """Those that the first kind is finetuned at."""
+        return [self.rate] if self.other == self.rate else [self.rate, self.other]
+
+    def lengths(self, settings: CrossFit) -> list[int]:
+        """Epochs that are tried: several only if there is time for a second rate."""
+        shares = settings.lengths if len(self.rates) > 1 else settings.lengths[:1]
+        return list(dict.fromkeys(max(1, round(share * self.epochs)) for share in shares))
+
+    def work(self, settings: CrossFit) -> int:
+        """Epochs of all networks: of each kind one a fold and one of all rows, of the first at all rates and lengths.
+
+        At most: if a shorter length turns out best, all kinds but the first take less.
+        """
+        first, *shorter = self.lengths(settings)
+        tried = len(self.rates) * sum(shorter) + (len(self.rates) - 1) * first
+        return (settings.folds + 1) * (self.kinds * first + tried)
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,10 +196,11 @@ def _affordable(settings: CrossFit, plan: Plan, an_epoch: float) -> Plan:
     wanted = min(settings.epochs, 2 * LEAST_EPOCHS)
     if affordable < 2 * wanted:
         plan = replace(plan, other=plan.rate)
-    more = int(plan.other != plan.rate)
-    kinds = max(1, min(len(settings.of_all_weights), affordable // wanted - more))
-    epochs = max(min(settings.epochs, LEAST_EPOCHS), min(settings.epochs, affordable // (kinds + more)))
-    return replace(plan, epochs=epochs, kinds=kinds, seconds=a_kind * (kinds + more) * epochs)
+    # Of the first kind all rates and lengths are tried, in units of a kind at its full length.
+    tried = len(plan.rates) * sum(settings.lengths) if len(plan.rates) > 1 else 1
+    kinds = max(1, min(len(settings.of_all_weights), int(affordable / wanted - tried + 1)))
+    epochs = max(min(settings.epochs, LEAST_EPOCHS), min(settings.epochs, int(affordable / (kinds + tried - 1))))
+    return replace(plan, epochs=epochs, kinds=kinds, seconds=a_kind * (kinds + tried - 1) * epochs)
 
 
 def fit(learner: Learner, plan: Plan, *, seed: int, tick: Tick) -> Fitted:
@@ -192,21 +208,20 @@ def fit(learner: Learner, plan: Plan, *, seed: int, tick: Tick) -> Fitted:
     learner = plan.paced(learner)
     settings = learner.settings
     fold_of = learner.folds(seed)
-    how = {"epochs": plan.epochs, "seed": seed}
-    rates, states = [plan.rate, plan.other], []
+    rates, lengths, states = plan.rates, plan.lengths(settings), []
     for kind in settings.of_all_weights[: plan.kinds]:
         own = replace(learner, ranks=kind.ranks)
         every = _draws(own, kind, fold_of, seed=seed)
         if kind.ranks:  # another loss has other rates
             rates = _two_best(_trials(own, every[0], fold_of, seed=seed, tick=tick))[:1] or rates
-        rate, state = _at_best_rate(own, every, fold_of, rates, tick=tick, **how)
-        rates = [rate]  # of the first kind: to try both for all of them would take nearly twice as long
+        rate, length, state = _at_best(own, every, fold_of, rates, lengths=lengths, seed=seed, tick=tick)
+        rates, lengths = [rate], [length]  # to try all of them for all kinds would take twice as long
         states.append(_settled(own, state, by_class=kind.balanced, tick=tick))
-    states += _last_layers(learner, fold_of, tick=tick, **how) if plan.kinds else []
+    states += _last_layers(learner, fold_of, lengths=plan.lengths(settings), seed=seed, tick=tick) if plan.kinds else []
     return Fitted(fold_of, states)
 
 
-def _last_layers(learner: Learner, fold_of: Tensor, *, epochs: int, seed: int, tick: Tick) -> list[State]:
+def _last_layers(learner: Learner, fold_of: Tensor, *, lengths: Sequence[int], seed: int, tick: Tick) -> list[State]:
     """Finetunings of the last layer, one for each kind of it; none where it cannot learn on its own."""
     wanted = learner.settings.of_last_layer
     head = head_of(learner, seed=seed, tick=tick) if wanted else None
@@ -216,32 +231,33 @@ def _last_layers(learner: Learner, fold_of: Tensor, *, epochs: int, seed: int, t
     for kind in wanted:
         own = replace(head.learner, ranks=kind.ranks)
         every = _draws(own, kind, fold_of, seed=seed)
-        _, state = _at_best_rate(own, every, fold_of, LAST_RATES, epochs=epochs, seed=seed, tick=lambda _: tick(0))
+        _, _, state = _at_best(own, every, fold_of, LAST_RATES, lengths=lengths, seed=seed, tick=lambda _: tick(0))
         states.append(head.whole(_settled(own, state, by_class=kind.balanced, tick=tick)))
     return states
 
 
-def _at_best_rate(
+def _at_best(
     learner: Learner,
     every: Sequence[Draws],
     fold_of: Tensor,
     rates: Sequence[float],
     *,
-    epochs: int,
+    lengths: Sequence[int],
     seed: int,
     tick: Tick,
-) -> tuple[float, State]:
-    """The networks of one kind at the rate whose networks have the lowest loss of the rows each has not seen."""
-    rates, size = list(dict.fromkeys(rates)), len(every)
+) -> tuple[float, int, State]:
+    """Rate, epochs and networks of one kind where the networks have the lowest loss of the rows each has not seen."""
     each = [lr for lr in rates for _ in every]
-    states = finetuned(learner, [*every] * len(rates), epochs=epochs, rates=each, seed=seed, tick=tick)
-    found = [{name: part.split(size)[at] for name, part in states.items()} for at in range(len(rates))]
-    if len(rates) == 1:
-        return rates[0], found[0]
+    found: list[tuple[float, int, State]] = []
+    for epochs in lengths:
+        states = finetuned(learner, [*every] * len(rates), epochs=epochs, rates=each, seed=seed, tick=tick)
+        for at, lr in enumerate(rates):
+            found.append((lr, epochs, {name: part.split(len(every))[at] for name, part in states.items()}))
+    if len(found) == 1:
+        return found[0]
     by_class = every[0].kind.balanced
-    losses = [_left_out_loss(learner, state, fold_of, by_class=by_class, tick=tick) for state in found]
-    best = min(range(len(rates)), key=lambda at: (math.isnan(losses[at]), losses[at]))
-    return rates[best], found[best]
+    losses = [_left_out_loss(learner, state, fold_of, by_class=by_class, tick=tick) for *_, state in found]
+    return found[min(range(len(found)), key=lambda at: (math.isnan(losses[at]), losses[at]))]
 
 
 def _left_out_loss(learner: Learner, state: State, fold_of: Tensor, *, by_class: bool, tick: Tick) -> float:

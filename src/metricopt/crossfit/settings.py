@@ -4,8 +4,11 @@ from dataclasses import dataclass, replace
 
 from metricopt.core.errors import BudgetError
 
-CROSSFIT_VERSION = 2
+CROSSFIT_VERSION = 3
 """Raised whenever the same arguments give other bits."""
+
+ONE_RATE_VERSION = 2
+"""The same for settings with a single rate, with which no other lengths are tried: changes to these pass it by."""
 
 WIDENING = 1.25
 """Standard errors of out-of-fold gains are too small by this: choices were made on the rows (docs/recipe.md)."""
@@ -55,6 +58,8 @@ class CrossFit:
     Attributes:
         folds: Parts of the validation rows.
         epochs: Passes over a network's validation rows, twice as many where there is much to learn; no early stopping.
+        lengths: Shares of these epochs that are tried for the first kind, if there is time for two rates; the loss of
+            rows left out says which one all kinds take.
         batch: Rows a step.
         rates: First rates of Adam that are tried for a moment; the better two by the loss of rows left out are tried in
             full for the first kind.
@@ -74,6 +79,7 @@ class CrossFit:
 
     folds: int = 4
     epochs: int = 24
+    lengths: tuple[float, ...] = (1.0, 1 / 4, 1 / 12)
     batch: int = 256
     rates: tuple[float, ...] = (8e-3, 2.5e-3, 8e-4, 2.5e-4, 6e-5)
     kinds: tuple[Kind, ...] = (*_KINDS, *(replace(kind, last=True) for kind in _KINDS))

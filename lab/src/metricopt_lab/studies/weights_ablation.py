@@ -27,6 +27,7 @@ VARIANTS: dict[str, CrossFit] = {
     "no training rows": replace(_DEFAULT, kinds=tuple(kind for kind in _DEFAULT.kinds if not kind.mix)),
     "no biases": replace(_DEFAULT, tuned=0),
     "nothing between": replace(_DEFAULT, alphas=()),
+    "one length": replace(_DEFAULT, lengths=(1.0,)),
     "two folds": replace(_DEFAULT, folds=2),
     "quick": EFFORTS["quick"],
 }

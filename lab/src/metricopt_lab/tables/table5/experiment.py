@@ -14,7 +14,7 @@ from metricopt.acceptance.comparison import Comparison
 from metricopt.acceptance.judge import compare
 from metricopt.core.errors import MetricOptWarning
 from metricopt.core.seeding import stream
-from metricopt.crossfit.settings import CROSSFIT_VERSION
+from metricopt.crossfit.settings import ONE_RATE_VERSION
 from metricopt.data.dataset import Examples
 from metricopt.metrics import recall_at_k
 from metricopt.metrics.resampling import ByClass
@@ -85,7 +85,7 @@ class Table5(ScaledExperiment[Ground]):
         """Rows that are a loss alone have a version of their own, and so has the default, which is cross-fitted."""
         kind = method.partition(" ")[2]
         if kind == "metricopt":
-            return 100 * CROSSFIT_VERSION
+            return 100 * ONE_RATE_VERSION
         return super().version_of(method) if method in BASELINES or kind.startswith("metricopt") else LOSSES_VERSION
 
     def text(self, records: Sequence[Record]) -> str:
