@@ -10,7 +10,7 @@ import torch
 from tests.api.any_models import CASES, Case
 
 import metricopt as mo
-from metricopt.api.optimize import adapted
+from metricopt.api.adapted import adapted
 from metricopt.core.tree import opened, tensors_of
 from metricopt.data.splits import three_sets
 from metricopt.metrics import as_metric

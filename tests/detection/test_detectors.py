@@ -12,7 +12,8 @@ from metricopt.adapters import FiLM, LayerAffine, WeightDirections, adapt
 from metricopt.adapters.detector import PROPOSALS, behind_body, detect, own_losses
 from metricopt.adapters.graph.cache import PrefixCache
 from metricopt.api.detectors import detector_adapter
-from metricopt.api.ways import learner_of
+from metricopt.api.learner import learner_of
+from metricopt.api.problem import Problem
 from metricopt.core.errors import DataError
 from metricopt.crossfit import CrossFit, Kind
 from metricopt.data.dataset import Examples
@@ -287,9 +288,8 @@ def test_its_out_of_fold_detections_are_those_of_the_finetuned_networks_themselv
 def test_a_copys_loss_of_kept_examples_is_that_of_the_images(net):
     images, targets = squares(6, 21)
     data = Examples(images, targets)
-    about = {"metric": ap50(), "train": data}
-    how = {"example": images[:1], "seed": 0, "call": detect, "read": None}
-    learner = learner_of(copy.deepcopy(net), "weights", CrossFit(folds=2), data, how, about, insist=True)
+    problem = Problem(copy.deepcopy(net), ap50(), train=data, val=data, example=images[:1], call=detect)
+    learner = learner_of(problem, "weights", CrossFit(folds=2), insist=True)
     twin = learner.copy().eval()
     (batch,) = learner.batches(torch.arange(3), torch.arange(0), seed=0)
     torch.testing.assert_close(learner.loss(twin, [batch]), own_losses(net, (images[:3], targets[:3])))
@@ -304,9 +304,8 @@ def test_kept_examples_of_different_sizes_are_followed_one_by_one(net):
     other = [image[:, :40] for image in other]
     wide = [{"boxes": torch.tensor([[1.0, 1, 9, 9]]), "labels": torch.tensor([1])}] * 2
     data = Examples([*one, *other], [*truth, *wide])
-    how = {"example": one[:1], "seed": 0, "call": detect, "read": None}
-    about = {"metric": ap50(), "train": data}
-    learner = learner_of(net, "weights", CrossFit(folds=2), data, how, about, insist=True)
+    problem = Problem(net, ap50(), train=data, val=data, example=one[:1], call=detect)
+    learner = learner_of(problem, "weights", CrossFit(folds=2), insist=True)
     (batch,) = learner.batches(torch.arange(4), torch.arange(0), seed=0)
     each = [own_losses(net, ([image], [target])) for image, target in zip(data.inputs, data.targets, strict=True)]
     torch.testing.assert_close(learner.loss(learner.copy().eval(), [batch]), torch.stack(each).mean())

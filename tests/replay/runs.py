@@ -7,7 +7,7 @@ from tests.replay.problems import Problem
 from torch import Tensor
 
 import metricopt as mo
-from metricopt.api.optimize import adapted
+from metricopt.api.adapted import adapted
 from metricopt.data.dataset import Examples
 from metricopt.metrics import as_metric
 from metricopt.task.oracle import Oracle

@@ -1,85 +1,45 @@
 """The front door: a model, a loss, a metric and data in; a model that is better, or the original, out."""
 
-import copy
 import math
 import time
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
-from metricopt import __version__
-from metricopt.acceptance.comparison import Kept
-from metricopt.acceptance.judge import Judge
-from metricopt.acceptance.luck import luck
-from metricopt.acceptance.panel import panel_of
-from metricopt.adapters import AdaptedModel, Adapter, DynamicBias, EmbeddingAffine, FiLM, OutputAffine, adapt
-from metricopt.adapters.detector import detect, is_detector
-from metricopt.adapters.freezing import placement
-from metricopt.adapters.saved import adapter_facts
-from metricopt.api.detectors import check_boxes, detector_adapter
-from metricopt.api.plan import Plan
-from metricopt.api.preflight import (
-    check_confidence,
-    check_embeddings,
-    check_loss,
-    check_parts,
-    check_plan,
-    check_queries,
-    check_workers,
-)
+from metricopt.adapters import Adapter
+from metricopt.api.adapted import adapted_task
+from metricopt.api.decision import concluded, decided, judge_of
+from metricopt.api.learner import learner_of, within_folds
+from metricopt.api.preflight import check_confidence, check_parts, check_plan, check_resume, check_workers
+from metricopt.api.problem import problem_of
+from metricopt.api.propose import propose
+from metricopt.api.recording import granted, recorded, staffed, start_of
 from metricopt.api.result import Result
 from metricopt.api.watching import Watch
-from metricopt.api.ways import Effort, Tune, learner_of, settings_of, way_of, within_folds
+from metricopt.api.ways import Effort, Tune, settings_of, way_of
 from metricopt.api.weights import crossfitted, forget
-from metricopt.core.errors import AdapterError, BudgetError, FileFormatError, MetricFailureWarning
 from metricopt.core.reading import Read
-from metricopt.core.records import Outcome
-from metricopt.core.registry import one_of
-from metricopt.core.seeding import stream
-from metricopt.core.tree import Call, Tree
+from metricopt.core.tree import Call
 from metricopt.core.tree import call as default_call
-from metricopt.crossfit import WIDENING, CrossFit
-from metricopt.crossfit.choose import Chosen
-from metricopt.data.dataset import Data
+from metricopt.crossfit import CrossFit
 from metricopt.data.lazy import Collate
 from metricopt.data.modules import both_of
-from metricopt.data.sampling import PerClass, Sampling
-from metricopt.data.splits import cut, facts_of, three_sets
+from metricopt.data.sampling import Sampling
 from metricopt.metrics import Constraint, as_metric
-from metricopt.metrics.fingerprint import metric_facts, metric_fingerprint
-from metricopt.metrics.within_parts import as_a_whole
-from metricopt.paper.preset import (
-    PaperPreset,
-    check_enough,
-    follow,
-    learn,
-    paper_adapter,
-    paper_stages,
-    warn_of_the_letter,
-)
+from metricopt.paper.preset import Preset
 from metricopt.run.events import NAME, Event, Listener, read_events
 from metricopt.run.folder import run_folder
-from metricopt.run.journal import open_journal
 from metricopt.run.ledger import QueryLedger
 from metricopt.run.live import watching as progress_of
-from metricopt.run.workers import hired
-from metricopt.search import Recipe, walk
-from metricopt.search.starts import loss_starts
+from metricopt.search import Recipe
 from metricopt.task.base import Loss
-from metricopt.task.desk import Desk, desk_of
-from metricopt.task.loss_line import loss_line
 from metricopt.task.oracle import Oracle
-from metricopt.task.supervised import SupervisedTask
 
-__all__ = ["Preset", "Result", "adapted", "optimize", "propose"]
-
-Preset = Literal["default", "paper", "paper-letter"]
+__all__ = ["Preset", "Result", "optimize"]
 
 
 def optimize(
@@ -173,6 +133,7 @@ def optimize(
             `concurrent.futures.Executor`, or those of a Ray cluster with "ray".
 
     Example:
+        >>> import torch
         >>> from sklearn.metrics import f1_score
         >>> from metricopt.losses import cross_entropy
         >>> from metricopt.metrics import Metric
@@ -187,15 +148,13 @@ def optimize(
     """
     began = time.perf_counter()
     metric = as_metric(metric)
-    one_of(preset, get_args(Preset), what="preset")
     check_plan(queries, recipe, max_failures, preset=preset)
     queries = int(queries)
     check_parts(net, adapter, loss, keep)
     settings = settings_of(effort, batch_size)
     check_confidence(confidence)
     check_workers(workers, executor)
-    if resume and run_dir is None:
-        raise FileFormatError("resume is True without a run_dir; expected the folder of a run: pass it as run_dir")
+    check_resume(run_dir, resume=resume)
     way = way_of(
         tune,
         metric=metric,
@@ -206,48 +165,34 @@ def optimize(
         net=net,
     )
     train, val = both_of(train, val, datamodule)
-    # Nothing but the answers has chosen then, and how much luck that makes is known.
     visible = learn_from_val and not metric.hidden
-    searched = way == "adapter" and preset == "default" and holdout is None and not visible and not keep
-    sets = three_sets(
-        train,
-        val,
-        holdout,
+    # Nothing but the answers has chosen then, and how much luck that makes is known.
+    less_luck = way == "adapter" and preset == "default" and holdout is None and not visible and not keep
+    problem = problem_of(
+        net,
+        metric,
+        train=train,
+        val=val,
+        holdout=holdout,
+        whole=way != "adapter" or less_luck,
+        loss=loss,
+        batch_size=batch_size,
+        sampling=sampling,
+        labels_visible=visible,
         seed=seed,
-        hidden=metric.hidden,
-        dtype=placement(net)[1],
+        call=call,
         collate=collate,
-        whole=way != "adapter" or searched,
-        by_class=metric.resampling.by_class,
+        read=read,
     )
-    if is_detector(net) and call is default_call:
-        check_boxes(net, sets)
-        call = detect
-    check_queries(metric, sets)
-    how: dict[str, Any] = {"example": sets["train"].inputs_at(slice(0, 2)), "seed": seed, "call": call, "read": read}
-    usual: Sampling = PerClass() if metric.resampling.by_class else "plain"
-    about: dict[str, Any] = {
-        "loss": loss,
-        "metric": metric,
-        "train": sets["train"],
-        "batch_size": batch_size,
-        "sampling": usual if sampling is None else sampling,
-        "labels_visible": visible,
-    }
-    learner = (
-        None if way == "adapter" else learner_of(net, way, settings, sets["val"], how, about, insist=tune is not None)
-    )
+    learner = None if way == "adapter" else learner_of(problem, way, settings, insist=tune is not None)
     if learner is None:
-        if "holdout" not in sets and not searched:
-            sets["val"], sets["holdout"] = cut(sets["val"], seed, by_class=metric.resampling.by_class)
-        model = adapted(net, adapter, embeds=metric.on == "embeddings", preset=preset, **how)
-        task = SupervisedTask(model, search=sets["val"], **about)
-        check_loss(task)
-        check_embeddings(task)
+        problem = problem if less_luck else problem.with_holdout()
+        task = adapted_task(problem, adapter, preset=preset)
     else:
         task, folds = learner.task, learner.settings.folds
-        keep = [replace(each, metric=within_folds(each.metric, sets["val"], folds, seed=seed)) for each in keep]
-    oracle = Oracle(task, _granted(ledger, queries, max_failures), keep=keep)
+        keep = [replace(each, metric=within_folds(each.metric, problem.val, folds, seed=seed)) for each in keep]
+    oracle = Oracle(task, granted(ledger, queries, max_failures), keep=keep)
+    ledger = oracle.ledger
     recipe = Recipe() if recipe is None else recipe
     facts = {
         "queries": queries,
@@ -256,281 +201,40 @@ def optimize(
         "tune": "adapter" if learner is None else learner.tuned,
         "recipe": asdict(recipe) if learner is None else asdict(learner.settings),
         "confidence": confidence,
-        "max_failures": oracle.ledger.max_failures,
+        "max_failures": ledger.max_failures,
         **({} if workers == 1 else {"workers": workers}),
     }
     folder = run_folder(run_dir)
     heard: list[Event] = []
-    ledger = oracle.ledger
     with ExitStack() as opened:
         shown = opened.enter_context(progress_of(progress))
         listeners = (*watch, *shown, lambda event: None if event["event"] == "phase" else heard.append(event))
-        start = _start(oracle, facts, sets)
-        ledger.journal = opened.enter_context(open_journal(folder, start, resume=resume, listeners=listeners))
-        ledger.pulse.tell = ledger.journal.tell
-        oracle.crew = opened.enter_context(hired(_desk(oracle, sets), workers=workers, executor=executor))
-        try:
-            watching = Watch(oracle, sets, queries=queries, searches=learner is None)
-            watching.begin()
-            if learner is not None:
-                chosen = crossfitted(oracle, learner, queries=queries, seed=seed, folder=folder, watching=watching)
-                outcome, correlation = chosen.outcome, math.nan
-                judge = _judge(oracle, sets, chosen, seed=seed)
-            else:
-                outcome, correlation = propose(
-                    oracle, queries=queries, preset=preset, recipe=recipe, seed=seed, watching=watching
-                )
-                rows = sets["val"] if searched else sets["holdout"]
-                judge = Judge(task.model, rows, ledger=ledger, seed=seed, most_rows=task.most_rows)
-            judge.panel = panel_of(oracle)
-            level = 2 * confidence - 1
-            result = _judged(
-                oracle, judge, outcome, correlation, level=level, searched=searched, began=began, plan=watching.plan
+        start = start_of(task, facts, keep=keep, sets=problem.sets)
+        opened.enter_context(recorded(ledger, start, folder=folder, resume=resume, listeners=listeners))
+        opened.enter_context(staffed(oracle, task, problem.holdout, workers=workers, executor=executor))
+        watching = Watch(oracle, problem.sets, queries=queries, searches=learner is None)
+        watching.begin()
+        if learner is None:
+            chosen = None
+            outcome, correlation = propose(
+                oracle, queries=queries, preset=preset, recipe=recipe, seed=seed, watching=watching
             )
-            if folder is not None:
-                result.save(folder)
-                forget(folder)
-        finally:
-            ledger.journal = ledger.pulse.tell = oracle.crew = None
-    return replace(result, events=tuple(heard if folder is None else read_events(folder / NAME)))
-
-
-def _judge(oracle: Oracle, sets: dict[str, Data], chosen: Chosen, *, seed: int) -> Judge:
-    """On a holdout where there is one; otherwise on predictions by networks and biases that have not seen the rows."""
-    task = _supervised(oracle)
-    if "holdout" in sets:
-        return Judge(task.model, sets["holdout"], ledger=oracle.ledger, seed=seed)
-    judge = Judge(
-        task.model,
-        sets["val"],
-        ledger=oracle.ledger,
-        seed=seed,
-        widening=WIDENING,
-        most_rows=task.most_rows,
-        forward=None if task.cache.recall is None else task.cache,
-    )
-    judge.know(chosen.outcome.phi, chosen.shown, whole=task.metric.on == "outputs")
-    return judge
-
-
-def _desk(oracle: Oracle, sets: dict[str, Data]) -> Desk:
-    """What workers need to ask the metric and those of the constraints, in the search and for the decision."""
-    task = _supervised(oracle)
-    metrics = [task.metric, *(each.metric for each in oracle.keep)]
-    return desk_of(metrics, {"search": task.search, "holdout": sets.get("holdout", task.search)}, task.model)
-
-
-def _granted(ledger: QueryLedger | None, queries: int, max_failures: int | None) -> QueryLedger:
-    """A ledger with room for the queries; the user's own, whose grant stays what it is."""
-    ledger = QueryLedger() if ledger is None else ledger
-    if ledger.budget is None:
-        ledger.budget = ledger.used + queries
-    if ledger.remaining < queries:
-        raise BudgetError(
-            f"the ledger grants {ledger.remaining} more metric queries, but queries is {queries}; expected as many: "
-            f"grant more, or ask for fewer"
+        else:
+            chosen = crossfitted(oracle, learner, queries=queries, seed=seed, folder=folder, watching=watching)
+            outcome, correlation = chosen.outcome, math.nan
+        judge = judge_of(oracle, task, problem, chosen)
+        decision = decided(oracle, task, judge, outcome, level=2 * confidence - 1, less_luck=less_luck)
+        result = concluded(
+            task,
+            judge,
+            decision,
+            ledger=ledger,
+            outcome=outcome,
+            correlation=correlation,
+            began=began,
+            plan=watching.plan,
         )
-    ledger.max_failures = max(10, queries // 5) if max_failures is None else max_failures
-    return ledger
-
-
-def _start(oracle: Oracle, settings: Event, sets: dict[str, Data]) -> Event:
-    """What a run is determined by; one that differs in any of it is another run."""
-    task = _supervised(oracle)
-    return {
-        "settings": {
-            **settings,
-            "loss": task.loss_rule.name,
-            "sampling": task.sampling,
-            "batch_size": task.batch_size,
-            "learn_from_val": task.labels_visible,
-        },
-        "metric": metric_facts(as_a_whole(task.metric)),
-        "constraints": [
-            {"text": each.text, "confidence": each.confidence, "function": metric_fingerprint(each.metric)}
-            for each in oracle.keep
-        ],
-        "model": {**adapter_facts(task.model), "dim": task.dim},
-        "data": facts_of(sets),
-        "versions": {"metricopt": __version__, "torch": torch.__version__},
-    }
-
-
-def _judged(
-    oracle: Oracle,
-    judge: Judge,
-    outcome: Outcome,
-    correlation: float,
-    *,
-    level: float,
-    searched: bool,
-    began: float,
-    plan: Plan,
-) -> Result:
-    """What was found, on data that it has not seen or less the luck of having seen them, and the model that follows."""
-    task = _supervised(oracle)
-    model = task.model
-    ledger = oracle.ledger
-    ledger.pulse.phase("decision")
-    rungs = outcome.rungs()
-    checks = [_checked(judge, oracle.keep, rung) for rung in rungs]
-    # If none keeps every constraint, the last one is turned down for that.
-    keeping = [n for n, kept in enumerate(checks) if all(each.holds for each in kept)] or [len(rungs) - 1]
-    lucky = _luck_of(oracle, rungs) if searched else ()
-    proposal, comparison = judge.keep_best(task.metric, rungs[keeping], among=len(rungs), level=level, luck=lucky)
-    kept = next(checks[n] for n in keeping if torch.equal(rungs[n], proposal))
-    pair = torch.stack([torch.zeros_like(proposal), proposal])
-    stopped = ledger.stopped
-    if stopped:
-        warnings.warn(f"the search ended early: {stopped}", MetricFailureWarning, stacklevel=3)
-    ledger.pulse.phase("landscape")
-    line = loss_line(task, proposal)
-    result = Result(
-        model=model,
-        metric=as_a_whole(task.metric),
-        comparison=comparison,
-        proposal=proposal,
-        outcome=outcome,
-        ledger=ledger,
-        seconds=time.perf_counter() - began + (0.0 if ledger.journal is None else ledger.journal.spent),
-        rank_correlation=correlation,
-        kept=kept,
-        stopped=stopped,
-        plan=plan.to_dict(),
-    )
-    model.phi.data.copy_(pair[int(result.accepted)])
-    constraints = [asdict(each) for each in kept]
-    accepted = {**asdict(comparison), "accepted": result.accepted, "constraints": constraints}
-    ledger.note("accepted", {**accepted, "changes": judge.changes(task.metric, pair)})
-    ledger.note("landscape", line)
-    ledger.note("result", {**result.to_dict(), "proposal": proposal, "phi": model.phi})
-    return result
-
-
-def _luck_of(oracle: Oracle, rungs: Tensor) -> list[float]:
-    """Of a start or shift, whose directions are few, and of what was found in all of phi."""
-    shifts = max(1, len(oracle.probe.shift_coordinates))
-    freedoms = [shifts, oracle.dim] if len(rungs) == 2 else [oracle.dim]
-    return [luck(freedom, oracle.ledger.used) for freedom in freedoms]
-
-
-def _checked(judge: Judge, keep: Sequence[Constraint], phi: Tensor) -> tuple[Kept, ...]:
-    """The constraints at one phi (dim,) on the held-out data."""
-    pair = torch.stack([torch.zeros_like(phi), phi])
-    return tuple(judge.check(constraint, pair) for constraint in keep)
-
-
-def _supervised(oracle: Oracle) -> SupervisedTask:
-    assert isinstance(oracle.task, SupervisedTask)
-    return oracle.task
-
-
-def propose(
-    oracle: Oracle,
-    *,
-    queries: int,
-    preset: Preset = "default",
-    recipe: Recipe | None = None,
-    seed: int = 0,
-    watching: Watch | None = None,
-) -> tuple[Outcome, float]:
-    """The search alone: a proposal and the rank correlation of the value function with unseen observations.
-
-    `watching` hears of the first answer, about the original model, and bounds what comes before the second.
-
-    Example:
-        >>> from metricopt.data.dataset import Examples
-        >>> from metricopt.metrics import mcr
-        >>> x = torch.randn(200, 2, generator=torch.Generator().manual_seed(0))
-        >>> data = Examples(x, (x[:, 0] > 0.5).long())
-        >>> model = adapt(nn.Linear(2, 1), OutputAffine())
-        >>> oracle = Oracle(SupervisedTask(model, metric=mcr(), train=data, search=data))
-        >>> outcome, correlation = propose(oracle, queries=20, recipe=Recipe(start_steps=20))
-        >>> outcome.phi.shape, oracle.ledger.used
-        (torch.Size([2]), 20)
-    """
-    if preset != "default":
-        return _paper(oracle, preset, queries=queries, seed=seed, watching=watching)
-    recipe = Recipe() if recipe is None else recipe
-
-    def starts() -> Tensor:
-        if watching is not None:
-            watching.answered()
-        found = torch.zeros(0, oracle.dim)
-        if recipe.starts:
-            found = _starts(oracle, recipe, seed=seed, afford=None if watching is None else watching.affordable)
-        oracle.ledger.pulse.phase("search", total=queries)
-        return found
-
-    found = walk(oracle, queries=queries, seed=seed, starts=starts, recipe=recipe)
-    return found.outcome, found.rank_correlation
-
-
-def _starts(oracle: Oracle, recipe: Recipe, *, seed: int, afford: Callable[[float, int], int] | None) -> Tensor:
-    pulse = oracle.ledger.pulse
-    pulse.phase("loss finetuning", total=recipe.start_steps)
-    return loss_starts(
-        oracle.probe,
-        steps=recipe.start_steps,
-        lr=recipe.start_lr,
-        generator=stream(seed, "starts"),
-        afford=afford,
-        beat=pulse.beat,
-    )
-
-
-def _paper(
-    oracle: Oracle, preset: PaperPreset, *, queries: int, seed: int, watching: Watch | None
-) -> tuple[Outcome, float]:
-    """Trajectories, value function, guided finetuning: the original and the ends of the paths are queried last."""
-    stages = paper_stages(preset, _supervised(oracle).model.net)
-    check_enough(preset, stages, queries)
-    if preset == "paper-letter":
-        warn_of_the_letter()
-    if watching is not None:
-        watching.answered()
-    oracle.ledger.pulse.phase("trajectories")
-    learnt = learn(oracle, queries=queries, seed=seed, stages=stages)
-    oracle.ledger.pulse.phase("guided finetuning")
-    found = follow(oracle, learnt, seed=seed, stages=stages)
-    return Outcome(found.phi, ((oracle.ledger.used, found.phi),)), learnt.health.rank_correlation
-
-
-def adapted(
-    net: nn.Module,
-    adapter: Adapter | None,
-    *,
-    example: Tree,
-    seed: int,
-    call: Call = default_call,
-    read: Read = None,
-    embeds: bool = False,
-    preset: Preset = "default",
-) -> AdaptedModel:
-    """A copy of `net` with an adapter; without one named, FiLM where it finds a layer, else a dynamic bias.
-
-    Both with an affine of the outputs, where the network's output has a tensor that can be told to be that; of a
-    network that `embeds`, of the last layer, so that what normalises embeddings comes after it. Of a detector FiLM
-    acts in the box head, and the affine is of its class scores and box corrections. The paper's presets have the
-    paper's own adapter, where the network can have that.
-
-    Example:
-        >>> net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
-        >>> model = adapted(net, None, example=torch.zeros(2, 4), seed=0)
-        >>> model.layers, model.dim, model.net is net
-        (('1',), 38, False)
-    """
-    net = copy.deepcopy(net)
-    if adapter is not None:
-        return adapt(net, adapter, seed=seed, example=example, call=call, read=read)
-    if is_detector(net):
-        return adapt(net, detector_adapter(), seed=seed, example=example, call=call, read=read)
-    film, bias, affine = FiLM(dim=32), DynamicBias(dim=16), EmbeddingAffine() if embeds else OutputAffine()
-    refusals = []
-    of_paper = () if preset == "default" else (paper_adapter(net),)
-    for choice in (*of_paper, film + affine, bias + affine, film, bias):
-        try:
-            return adapt(net, choice, seed=seed, example=example, call=call, read=read)
-        except AdapterError as error:
-            refusals.append(error)
-    raise refusals[-1]  # of the plainest choice: what refuses it refuses the others too
+        if folder is not None:
+            result.save(folder)
+            forget(folder)
+    return replace(result, events=tuple(heard if folder is None else read_events(folder / NAME)))

@@ -2,7 +2,8 @@
 
 import numbers
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
@@ -11,11 +12,13 @@ from metricopt.adapters import Adapter
 from metricopt.adapters.device import on_model
 from metricopt.adapters.freezing import placement
 from metricopt.core.clock import now, since
-from metricopt.core.errors import AdapterError, BudgetError, DataError, MetricError
+from metricopt.core.errors import AdapterError, BudgetError, DataError, FileFormatError, MetricError
+from metricopt.core.registry import one_of
 from metricopt.core.tree import Tree, described, row_count
 from metricopt.data.dataset import Batch, Data
 from metricopt.metrics.constraint import Constraint
 from metricopt.metrics.metric import Metric
+from metricopt.paper.preset import Preset
 from metricopt.search import Recipe
 from metricopt.task.supervised import SupervisedTask
 
@@ -32,6 +35,7 @@ def check_plan(queries: Any, recipe: Any, max_failures: Any, *, preset: str = "d
         ...
         metricopt.core.errors.BudgetError: queries is 0; expected a whole number, at least 1: grant the search some
     """
+    one_of(preset, get_args(Preset), what="preset")
     if not _whole(queries) or queries < 1:
         raise BudgetError(f"queries is {queries!r}; expected a whole number, at least 1: grant the search some")
     if max_failures is not None and (not _whole(max_failures) or max_failures < 0):
@@ -63,6 +67,19 @@ def check_workers(workers: Any, executor: Any) -> None:
             "an executor was given with workers=1; expected how many calls it may be given at the same time: "
             "pass workers=8 or so"
         )
+
+
+def check_resume(run_dir: Path | str | None, *, resume: bool) -> None:
+    """Raises if there is no folder to resume from.
+
+    Example:
+        >>> check_resume(None, resume=True)
+        Traceback (most recent call last):
+        ...
+        metricopt.core.errors.FileFormatError: resume is True without a run_dir; expected the folder of a run: pass ...
+    """
+    if resume and run_dir is None:
+        raise FileFormatError("resume is True without a run_dir; expected the folder of a run: pass it as run_dir")
 
 
 def check_confidence(confidence: Any) -> None:

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from metricopt.adapters import AdaptedModel, Adapter
 from metricopt.adapters.freezing import placement
 from metricopt.adapters.saved import adapter_facts
-from metricopt.api.optimize import adapted
-from metricopt.api.preflight import check_loss, check_parts, check_plan
+from metricopt.api.adapted import adapted
+from metricopt.api.preflight import check_loss, check_parts, check_plan, check_resume
 from metricopt.api.turns import Turns
 from metricopt.core.errors import BudgetError, DataError, FileFormatError
 from metricopt.core.plain import unpacked
@@ -98,8 +98,7 @@ def study(
     """
     check_plan(queries, recipe, None)
     check_parts(net, adapter, loss, ())
-    if resume and run_dir is None:
-        raise FileFormatError("resume is True without a run_dir; expected the folder of a study: pass it as run_dir")
+    check_resume(run_dir, resume=resume)
     metric = Metric(_never, on=on, goal=goal, bounds=bounds, name="told", costly=True, hidden=True)
     sets = three_sets(train, val, None, seed=seed, hidden=True, dtype=placement(net)[1], collate=collate, whole=True)
     model = adapted(net, adapter, example=sets["train"].inputs_at(slice(0, 2)), seed=seed, call=call, read=read)

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from metricopt.adapters import Adapter
-from metricopt.api.optimize import Preset
 from metricopt.api.ways import Effort, Tune
 from metricopt.core.reading import Read
 from metricopt.crossfit import CrossFit
 from metricopt.metrics import Constraint
+from metricopt.paper.preset import Preset
 from metricopt.run.events import Listener
 from metricopt.search import Recipe
 

@@ -21,6 +21,7 @@ from metricopt.paper.stages import (
 from metricopt.task.oracle import Oracle
 
 PaperPreset = Literal["paper", "paper-letter"]
+Preset = Literal["default", PaperPreset]
 
 PAPER_VERSION = 101
 """To be bumped with any change of what the presets find; records name the version they were made by."""

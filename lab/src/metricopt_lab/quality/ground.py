@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from metricopt.adapters import AdaptedModel
-from metricopt.api.optimize import adapted
+from metricopt.api.adapted import adapted
 from metricopt.data.dataset import Examples
 from metricopt.run.ledger import QueryLedger
 from metricopt.task.oracle import Oracle

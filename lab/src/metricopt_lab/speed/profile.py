@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import metricopt
-from metricopt.api.optimize import propose
+from metricopt.api.propose import propose
 from metricopt.core.errors import FlatValueWarning
 from metricopt.metrics import f_beta
 from metricopt.paper.stages import finetune, learn_value_function

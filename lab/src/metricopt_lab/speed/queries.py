@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from metricopt.adapters import FiLM, OutputAffine, adapt
-from metricopt.api.optimize import propose
+from metricopt.api.propose import propose
 from metricopt.core.seeding import derived_seed
 from metricopt.losses import cross_entropy
 from metricopt.metrics import f_beta, mcr

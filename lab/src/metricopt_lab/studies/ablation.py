@@ -12,7 +12,7 @@ from typing import final
 
 import torch
 
-from metricopt.api.optimize import propose
+from metricopt.api.propose import propose
 from metricopt.core.errors import FlatValueWarning
 from metricopt.metrics import METRICS
 from metricopt.paper.stages import PAPER_LETTER, Stages, finetune, learn_value_function

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import final
 
 from metricopt.adapters import DynamicBias
-from metricopt.api.optimize import propose
+from metricopt.api.propose import propose
 from metricopt.core.errors import FlatValueWarning
 from metricopt.metrics import METRICS
 from metricopt.paper.stages import PAPER_LETTER, Stages, learn_value_function

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from metricopt.api.optimize import propose
+from metricopt.api.propose import propose
 from metricopt.core.errors import FlatValueWarning
 from metricopt.paper.guided import MetricGuided
 from metricopt.paper.stages import LearntValue, Stages, learn_value_function

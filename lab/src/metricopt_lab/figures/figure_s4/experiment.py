@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from metricopt.adapters import Adapter, Biases, FiLM, LastLayer, OutputAffine
-from metricopt.api.optimize import propose
+from metricopt.api.propose import propose
 from metricopt.core.errors import FlatValueWarning
 from metricopt.data.dataset import Examples
 from metricopt.paper.stages import Stages, finetune, learn_value_function

@@ -11,7 +11,7 @@ from torch import Tensor
 from metricopt.acceptance.comparison import Comparison
 from metricopt.acceptance.judge import Judge
 from metricopt.adapters import Adapter, FiLM, LastLayer, Parameters
-from metricopt.api.optimize import propose
+from metricopt.api.propose import propose
 from metricopt.losses import Loss, aucpr, cross_entropy, large_margin_softmax, pairwise_aucroc, raw_logits
 from metricopt.paper.preset import follow, learn
 from metricopt.paper.stages import PAPER, PAPER_LETTER, Stages, finetune, learn_value_function

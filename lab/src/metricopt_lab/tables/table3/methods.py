@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from metricopt.acceptance.comparison import Comparison
 from metricopt.acceptance.judge import Judge
 from metricopt.adapters import AdaptedModel, DynamicBias, Parameters
-from metricopt.api.optimize import propose
+from metricopt.api.propose import propose
 from metricopt.core.registry import Registry
 from metricopt.losses import cost_sensitive_f, lovasz_hinge
 from metricopt.metrics import Metric

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from metricopt.acceptance.comparison import Comparison
 from metricopt.acceptance.judge import Judge
-from metricopt.api.optimize import optimize, propose
+from metricopt.api.optimize import optimize
+from metricopt.api.propose import propose
 from metricopt.core.seeding import stream
 from metricopt.crossfit import CrossFit, Kind
 from metricopt.data.dataset import Examples

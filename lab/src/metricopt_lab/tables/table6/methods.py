@@ -11,8 +11,10 @@ from torch import Tensor, nn
 from metricopt.acceptance.comparison import Comparison
 from metricopt.acceptance.judge import Judge
 from metricopt.adapters.detector import detect
-from metricopt.api.optimize import optimize, propose
-from metricopt.api.ways import learner_of
+from metricopt.api.learner import learner_of
+from metricopt.api.optimize import optimize
+from metricopt.api.problem import Problem
+from metricopt.api.propose import propose
 from metricopt.core.registry import Registry
 from metricopt.core.seeding import derived_seed, stream
 from metricopt.crossfit import CrossFit, Kind
@@ -109,9 +111,17 @@ def optimize_weights(problem: Detection, budget: Budget) -> Proposal:
 @METHODS.add("label_finetune")
 def label_finetune(problem: Detection, budget: Budget) -> Proposal:
     """The same weights finetuned by the detector's losses on all labelled images, as practitioners do: no metric."""
-    how = {"example": problem.train.inputs[:1], "seed": problem.seed, "call": detect, "read": None}
-    about = {"metric": problem.metric, "train": problem.train, "batch_size": budget.effort.batch}
-    learner = learner_of(problem.model.net, "weights", budget.effort, problem.labelled, how, about, insist=True)
+    given = Problem(
+        problem.model.net,
+        problem.metric,
+        train=problem.train,
+        val=problem.labelled,
+        example=problem.train.inputs[:1],
+        batch_size=budget.effort.batch,
+        seed=problem.seed,
+        call=detect,
+    )
+    learner = learner_of(given, "weights", budget.effort, insist=True)
     assert learner is not None
     settings, every = learner.settings, torch.arange(len(problem.labelled))
     draws = draws_of(
