@@ -18,6 +18,7 @@ from metricopt.crossfit.settings import ONE_RATE_VERSION
 from metricopt.data.dataset import Examples
 from metricopt.metrics import recall_at_k
 from metricopt.metrics.resampling import ByClass
+from metricopt.paper.preset import PAPER_VERSION
 from metricopt_lab.cells import EXPERIMENTS, Record, ScaledCell, ScaledExperiment
 from metricopt_lab.data.omniglot import fingerprint, omniglot
 from metricopt_lab.problems.omniglot import STEPS, disturbed, omniglot_retrieval, unseen
@@ -86,6 +87,8 @@ class Table5(ScaledExperiment[Ground]):
         kind = method.partition(" ")[2]
         if kind == "metricopt":
             return 100 * ONE_RATE_VERSION
+        if kind == "metricopt_paper":
+            return PAPER_VERSION
         return super().version_of(method) if method in BASELINES or kind.startswith("metricopt") else LOSSES_VERSION
 
     def text(self, records: Sequence[Record]) -> str:

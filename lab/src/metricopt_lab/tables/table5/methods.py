@@ -18,8 +18,8 @@ from metricopt.crossfit import CrossFit, Kind
 from metricopt.data.dataset import Examples
 from metricopt.data.sampling import batch_stream
 from metricopt.losses import Loss, fast_ap, recall
-from metricopt.paper.stages import PAPER, Stages, finetune, learn_value_function
-from metricopt.paper.training import Training
+from metricopt.paper.preset import follow, learn
+from metricopt.paper.stages import PAPER, Stages
 from metricopt.search import Recipe
 from metricopt.task.supervised import SupervisedTask
 from metricopt_lab.problems.omniglot import Sizes
@@ -74,11 +74,6 @@ class Budget:
     weight_steps: int = WEIGHT_STEPS
 
 
-def _staged(steps: int, **settings: object) -> Stages:
-    """The paper's T and K over SGD, with this library's remedies against a value function that says nothing."""
-    return Stages(steps=steps, optimizer="sgd", lr=1.0, rounds=1, **settings)  # pyright: ignore[reportArgumentType]
-
-
 def _effort(*, folds: int, epochs: int) -> CrossFit:
     """Cross-fitting cut for time: one rate, that of the losses alone, and fewer folds and epochs than by default."""
     kinds = Kind(False, 0.0), Kind(False, 1.0)
@@ -90,7 +85,7 @@ BUDGETS = {
         24,
         5,
         Sizes(train=30, search=10, accept=10, test=20),
-        replace(_staged(5, observations=5), training=Training(steps=20)),
+        replace(PAPER, steps=5, observations=4, training=replace(PAPER.training, steps=20)),
         Recipe(start_steps=5, start_lr=RATE, candidates=40, rows=50),
         _effort(folds=2, epochs=1),
         5,
@@ -99,7 +94,7 @@ BUDGETS = {
         60,
         STEPS,
         Sizes(train=200, search=60, accept=40, test=200),
-        _staged(STEPS, observations=10),
+        replace(PAPER, steps=STEPS, observations=10),
         Recipe(start_steps=STEPS, start_lr=RATE, rows=100, candidates=100),
         _effort(folds=3, epochs=3),
     ),
@@ -237,15 +232,14 @@ class Bench:
         return loss_path(task, batches, steps=self.budget.steps, lr=RATE)
 
     def staged(self, loss: Loss) -> Proposal:
-        """MetricOpt in the paper's two stages over SGD; of the original and the end, the last two queries choose."""
+        """The paper's two stages over SGD; the last queries choose among the original and the ends of its paths."""
         oracle = self.problem.oracle(queries=self.budget.queries, loss=loss)
         stages, seed = self.budget.stages, self.problem.seed
-        learnt = learn_value_function(oracle, queries=self.budget.queries - 2, seed=seed, stages=stages)
-        phi = finetune(oracle.task, learnt.value, seed=seed, stages=stages).phi
-        pair = torch.stack([torch.zeros_like(phi), phi])
-        before, after = oracle.observe(pair, stage="finetuned").tolist()
-        best = pair[int(after < before)]
-        return Proposal(best, oracle.ledger.used, rank_correlation=learnt.health.rank_correlation)
+        learnt = learn(oracle, queries=self.budget.queries, seed=seed, stages=stages)
+        found = follow(oracle, learnt, seed=seed, stages=stages)
+        original, *ends = found.costs.nan_to_num(nan=torch.inf).tolist()
+        phi = found.phi if min(ends) < original else torch.zeros_like(found.phi)
+        return Proposal(phi, oracle.ledger.used, rank_correlation=learnt.health.rank_correlation)
 
     def search(self, loss: Loss) -> Proposal:
         """MetricOpt on phi alone: the loss first, of training images and of the metric's own, then the metric."""

@@ -15,6 +15,7 @@ from metricopt.core.errors import MetricOptWarning
 from metricopt.core.tree import Tree, each
 from metricopt.crossfit.settings import ONE_RATE_VERSION
 from metricopt.metrics.detection import BoxPrecision
+from metricopt.paper.preset import PAPER_VERSION
 from metricopt_lab.cells import EXPERIMENTS, Record, ScaledCell, ScaledExperiment
 from metricopt_lab.data.bccd import SOURCE, fingerprint
 from metricopt_lab.data.voc import SOURCE as VOC
@@ -75,6 +76,8 @@ class Table6(ScaledExperiment[Detection]):
         """Losses and the original, which are rows of this table alone, have a version of their own."""
         if method == "optimize":
             return ONE_RATE_VERSION
+        if method == "metricopt_paper":
+            return PAPER_VERSION
         return LOSSES_VERSION if method in LOSSES else super().version_of(_rival_of(method))
 
     def text(self, records: Sequence[Record]) -> str:

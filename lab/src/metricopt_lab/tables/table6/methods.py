@@ -21,7 +21,8 @@ from metricopt.crossfit import CrossFit, Kind
 from metricopt.crossfit.draws import draws_of
 from metricopt.crossfit.training import trained
 from metricopt.losses.boxes import ap_loss, box_loss
-from metricopt.paper.stages import PAPER, Stages, finetune, learn_value_function
+from metricopt.paper.preset import follow, learn
+from metricopt.paper.stages import PAPER, Stages
 from metricopt.search import Recipe
 from metricopt.task.base import Loss
 from metricopt.task.supervised import SupervisedTask
@@ -191,8 +192,8 @@ METHODS.add("snes")(partial(_rival, name="snes"))
 def metricopt_paper(problem: Detection, budget: Budget) -> Proposal:
     """MetricOpt by the paper's two stages: trajectories, a value network, guided finetuning."""
     oracle = problem.oracle(queries=budget.queries)
-    learnt = learn_value_function(oracle, queries=budget.queries - 2, seed=problem.seed, stages=budget.stages)
-    phi = finetune(oracle.task, learnt.value, seed=problem.seed, stages=budget.stages).phi
+    learnt = learn(oracle, queries=budget.queries, seed=problem.seed, stages=budget.stages)
+    phi = follow(oracle, learnt, seed=problem.seed, stages=budget.stages).phi
     return Proposal(phi, oracle.ledger.used, learnt.health.rank_correlation)
 
 
