@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from metricopt.acceptance.judge import decision_calls
+from metricopt.acceptance.gathering import decision_calls
 from metricopt.adapters.device import on_model
 from metricopt.metrics.constraint import Constraint
 from metricopt.metrics.metric import Metric
