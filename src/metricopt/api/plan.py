@@ -15,7 +15,7 @@ from metricopt.metrics.within_parts import WithinParts
 from metricopt.run.ledger import Kind, QueryLedger
 from metricopt.run.live import planned
 from metricopt.run.workers import most_deaths
-from metricopt.task.oracle import noise_calls
+from metricopt.task.noise import noise_calls
 from metricopt.task.supervised import SupervisedTask
 
 CANDIDATES = 2
