@@ -6,8 +6,10 @@ import torch
 from sklearn.metrics import f1_score
 from torch import nn
 
+from metricopt.acceptance.climb import climb, compare
 from metricopt.acceptance.comparison import Comparison
-from metricopt.acceptance.judge import Judge, climb, compare, decision_calls, gathered
+from metricopt.acceptance.gathering import decision_calls, gathered
+from metricopt.acceptance.judge import Judge
 from metricopt.adapters import OutputAffine, adapt
 from metricopt.core.errors import MetricFailureWarning
 from metricopt.data.dataset import Examples

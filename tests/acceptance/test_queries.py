@@ -3,8 +3,9 @@
 import pytest
 import torch
 
+from metricopt.acceptance.climb import climb, compare
 from metricopt.acceptance.evidence import bootstrapped
-from metricopt.acceptance.judge import climb, compare, decision_calls, gathered
+from metricopt.acceptance.gathering import decision_calls, gathered
 from metricopt.data.dataset import Examples
 from metricopt.metrics import Metric, recall_at_k
 from metricopt.task.answers import evaluator, resampled_costs

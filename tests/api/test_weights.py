@@ -8,9 +8,9 @@ from tests.crossfit.problems import network, rows
 from torch import nn
 
 import metricopt as mo
-from metricopt.api import weights
 from metricopt.core.errors import AdapterError, BudgetError, MetricError, UnknownNameError
 from metricopt.crossfit import CrossFit
+from metricopt.crossfit.finetuner import Anew
 
 NET = network()
 TRAIN, VAL, HELD = rows(400, 1, turned=False), rows(300, 2, turned=True), rows(300, 3, turned=True)
@@ -126,7 +126,7 @@ def test_finetuned_weights_wait_in_the_folder_for_a_run_that_is_resumed(tmp_path
     with pytest.raises(KeyboardInterrupt):
         optimized(run_dir=tmp_path / "torn", watch=[watch])
     assert list((tmp_path / "torn").glob("finetuned*.safetensors"))
-    monkeypatch.setattr(weights, "fit", lambda *_, **__: pytest.fail("finetuned twice"))
+    monkeypatch.setattr(Anew, "fit", lambda *_, **__: pytest.fail("finetuned twice"))
     resumed = optimized(run_dir=tmp_path / "torn", resume=True)
     assert torch.equal(resumed.proposal, whole.proposal)
     assert [q.cost for q in resumed.ledger.queries] == [q.cost for q in whole.ledger.queries]

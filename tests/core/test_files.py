@@ -5,43 +5,19 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.core.saved_folder import FINGERPRINT, fill, net
 from torch import nn
 
 import metricopt as mo
 from metricopt.core.errors import FileFormatError
 from metricopt.core.files import load, save
-from metricopt.losses import cross_entropy
-from metricopt.paper.network import ValueNetwork
-
-FINGERPRINT = "0123456789abcdef"
-
-
-def net():
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(3, 6), nn.LayerNorm(6), nn.ReLU(), nn.Linear(6, 1))
 
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     """A folder with one of everything that can be loaded."""
     folder = tmp_path_factory.mktemp("saved")
-    draw = torch.Generator().manual_seed(0)
-    x = torch.randn(300, 3, generator=draw)
-    y = (x[:, 0] > 0.5).long()
-    result = mo.optimize(
-        net(),
-        loss=cross_entropy,
-        metric="f1",
-        train=(x[:100], y[:100]),
-        val=(x[100:], y[100:]),
-        queries=12,
-        recipe=mo.Recipe(start_steps=5, candidates=20),
-        keep=[mo.Constraint("accuracy", at_least=0.1)],
-        run_dir=folder,
-    )
-    mo.save_adapter(mo.adapt(net(), mo.DynamicBias(dim=4) + mo.OutputAffine()), folder)
-    value = ValueNetwork(4, hidden=(5, 3), generator=draw)
-    mo.save_value(value, folder, fingerprint=FINGERPRINT)
+    result = fill(folder)
     return folder, result
 
 

@@ -6,48 +6,24 @@ import shutil
 
 import pytest
 import torch
+from tests.core.saved_folder import FINGERPRINT, fill, net
 from tests.faults.mutations import ROUNDS, mutate
-from torch import nn
 
 import metricopt as mo
 from metricopt.core.errors import FileFormatError, MetricOptError
 from metricopt.core.plain import unpacked
-from metricopt.losses import cross_entropy
 from metricopt.metrics.external.cache import AnswerCache
-from metricopt.paper.network import ValueNetwork
 from metricopt.report import page, read_run
 from metricopt.run.events import NAME, read_events
 from metricopt.run.journal import open_journal
 from metricopt.run.ledger import QueryLedger
-
-FINGERPRINT = "0123456789abcdef"
-
-
-def net():
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(3, 6), nn.LayerNorm(6), nn.ReLU(), nn.Linear(6, 1))
 
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     """A folder with one of everything that can be loaded, and the log as it was for comparison."""
     folder = tmp_path_factory.mktemp("saved")
-    draw = torch.Generator().manual_seed(0)
-    x = torch.randn(300, 3, generator=draw)
-    y = (x[:, 0] > 0.5).long()
-    mo.optimize(
-        net(),
-        loss=cross_entropy,
-        metric="f1",
-        train=(x[:100], y[:100]),
-        val=(x[100:], y[100:]),
-        queries=12,
-        recipe=mo.Recipe(start_steps=5, candidates=20),
-        keep=[mo.Constraint("accuracy", at_least=0.1)],
-        run_dir=folder,
-    )
-    mo.save_adapter(mo.adapt(net(), mo.DynamicBias(dim=4) + mo.OutputAffine()), folder)
-    mo.save_value(ValueNetwork(4, hidden=(5, 3), generator=draw), folder, fingerprint=FINGERPRINT)
+    fill(folder)
     mo.save_optimizer(mo.load_optimizer("cifar10_loss"), folder)
     for n in range(5):
         AnswerCache(folder / "cache").keep(f"{n}", n / 8)

@@ -4,8 +4,8 @@ from typing import Any
 
 import torch
 from sklearn.metrics import f1_score
-from torch import Tensor, nn
-from torch.utils.data import Dataset
+from tests.api.any_models import Sentences, pad
+from torch import nn
 from transformers import BertConfig, BertForSequenceClassification, EvalPrediction, Trainer, TrainingArguments
 
 from metricopt.crossfit import CrossFit
@@ -15,25 +15,6 @@ from metricopt.crossfit.settings import Kind
 EFFORT = CrossFit(folds=2, epochs=2, batch=64, rates=(2.5e-3,), kinds=(Kind(False, 1.0),), alphas=(1.0,), tuned=1)
 
 QUICK = CrossFit(folds=2, epochs=25, batch=64, rates=(8e-3,), kinds=(Kind(True, 1.0),), alphas=(1.0,), tuned=1)
-
-
-class Sentences(Dataset[dict[str, Any]]):
-    def __init__(self, rows: int, seed: int) -> None:
-        generator = torch.Generator().manual_seed(seed)
-        lengths = torch.randint(3, 9, (rows,), generator=generator).tolist()
-        self.ids = [torch.randint(1, 30, (length,), generator=generator) for length in lengths]
-        self.labels = [int((ids < 6).sum() >= 2) for ids in self.ids]
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def __getitem__(self, i: int) -> dict[str, Any]:
-        return {"input_ids": self.ids[i], "labels": self.labels[i]}
-
-
-def pad(rows: list[dict[str, Any]]) -> dict[str, Tensor]:
-    ids = nn.utils.rnn.pad_sequence([row["input_ids"] for row in rows], batch_first=True)
-    return {"input_ids": ids, "attention_mask": (ids > 0).long(), "labels": torch.tensor([r["labels"] for r in rows])}
 
 
 def bert() -> BertForSequenceClassification:

@@ -253,8 +253,8 @@ def test_an_adapter_without_output_shifts_has_no_shift_coordinates():
 @pytest.fixture
 def often(monkeypatch):
     """Resamples enough for their spread to be compared with a formula."""
-    monkeypatch.setattr("metricopt.task.oracle._NOISE_RESAMPLES", 1000)
-    monkeypatch.setattr("metricopt.task.oracle._DOUBT_RESAMPLES", 1000)
+    monkeypatch.setattr("metricopt.task.noise._NOISE_RESAMPLES", 1000)
+    monkeypatch.setattr("metricopt.task.noise._DOUBT_RESAMPLES", 1000)
 
 
 @pytest.mark.usefixtures("often")

@@ -3,35 +3,32 @@
 import copy
 import hashlib
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, final
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from metricopt.acceptance.box_changes import box_changes, has_boxes
 from metricopt.acceptance.changes import label_changes
+from metricopt.acceptance.climb import climb
 from metricopt.acceptance.comparison import Comparison, Kept
-from metricopt.acceptance.evidence import RETRIES, Asks, Evidence, Once, bootstrapped, jackknifed
+from metricopt.acceptance.evidence import Asks, Once
+from metricopt.acceptance.gathering import evaluator_of, gathered, units_of
 from metricopt.acceptance.panel import Panel
 from metricopt.adapters import AdaptedModel
 from metricopt.adapters.graph.cache import PrefixCache
-from metricopt.core.errors import MetricError, MetricFailureWarning
+from metricopt.core.errors import MetricError
 from metricopt.core.seeding import stream
 from metricopt.core.tree import Tree
 from metricopt.data.dataset import Data
 from metricopt.metrics import Constraint, Metric
 from metricopt.metrics.traffic import calls_beyond
 from metricopt.run.ledger import Kind, QueryLedger
-from metricopt.task.answers import evaluator, on_device, value_of_model
 
-_SURE = 0.8  # share of the resamples in which one candidate is better than a plainer one
 _ROWS = 4096  # computed at once on a device whose memory is scarce
-RESAMPLES, FOLDS = 500, 8
-"""How often a metric is asked for a decision, about each candidate: a cheap one, and a dear one."""
 
 
 @final
@@ -51,6 +48,7 @@ class Judge:
         panel: Workers that a dear metric is asked by; it is asked here if None.
 
     Example:
+        >>> from torch import nn
         >>> from metricopt.adapters import OutputAffine, adapt
         >>> from metricopt.data.dataset import Examples
         >>> from metricopt.metrics import as_metric
@@ -155,21 +153,18 @@ class Judge:
 
     def _refit(self, metric: Metric, phi: Tensor) -> float:
         """Value of the network that would be returned, on the rows that it has learnt from: one call."""
-        if metric.on == "outputs":
-            seen: Any = self._forward.whole_outputs(phi[None], self.data)[0]
-        else:
-            seen = self._forward.all_outputs(phi[None], self.data, at_once=_ROWS)[0]
+        seen = self._computed(phi, whole=metric.on == "outputs")
         once = self._once("refit", metric, phi[None], kind="decisions")
-        everything = torch.arange(_units(metric, self.data))[None]
-        return float(once("all rows", lambda: _evaluator(metric, [seen], self.data)(everything)[:, 0], 1))
+        everything = torch.arange(units_of(metric, self.data))[None]
+        return float(once("all rows", lambda: evaluator_of(metric, [seen], self.data)(everything)[:, 0], 1))
 
     def check(self, constraint: Constraint, pair: Tensor) -> Kept:
         """A constraint at two phi (2, dim), the second of which must keep it."""
         metric = constraint.metric
         candidates = self.predicted(metric, pair)
         once = self._once(f"constraint {constraint.text}", metric, pair, kind="checks")
-        everything = torch.arange(_units(metric, self.data))[None]
-        before = float(once("original", lambda: _evaluator(metric, candidates[:1], self.data)(everything)[:, 0], 1))
+        everything = torch.arange(units_of(metric, self.data))[None]
+        before = float(once("original", lambda: evaluator_of(metric, candidates[:1], self.data)(everything)[:, 0], 1))
         draw = stream(self._seed, "constraint")
         recalled = self._recalled(f"constraint {constraint.text}", metric, pair)
         found = gathered(
@@ -215,11 +210,13 @@ class Judge:
     def _outputs(self, phi: Tensor, *, whole: bool) -> Tree:
         key = (phi.numpy().tobytes(), whole)
         if key not in self._predicted:
-            if whole:
-                self._predicted[key] = self._forward.whole_outputs(phi[None], self.data)[0]
-            else:
-                self._predicted[key] = self._forward.all_outputs(phi[None], self.data, at_once=_ROWS)[0]
+            self._predicted[key] = self._computed(phi, whole=whole)
         return self._predicted[key]
+
+    def _computed(self, phi: Tensor, *, whole: bool) -> Tree:
+        if whole:
+            return self._forward.whole_outputs(phi[None], self.data)[0]
+        return self._forward.all_outputs(phi[None], self.data, at_once=_ROWS)[0]
 
     def _asks(self, metric: Metric, phis: Tensor, candidates: Sequence[Any]) -> Asks | None:
         """How workers are asked about the candidates, if there are any workers."""
@@ -246,159 +243,6 @@ class Judge:
             return found
 
         return once
-
-
-def compare(
-    metric: Metric,
-    pair: Sequence[Any],
-    data: Data,
-    *,
-    level: float = 0.9,
-    resamples: int | None = None,
-    generator: torch.Generator,
-) -> Comparison:
-    """Original against new predictions on `data`; rows are resampled together, so the test is paired.
-
-    For a metric computed on the model itself, the models instead of their predictions. Accepting when the two-sided
-    interval of `level` 0.9 is above zero is a one-sided test at 5%.
-
-    Example:
-        >>> from metricopt.data.dataset import Examples
-        >>> from metricopt.metrics import mcr
-        >>> truth = torch.arange(200) % 2
-        >>> right, wrong = truth * 2.0 - 1, torch.ones(200)
-        >>> data = Examples(torch.zeros(200, 1), truth)
-        >>> compare(mcr(), (wrong, right), data, generator=torch.Generator().manual_seed(0)).accepted
-        True
-    """
-    found = gathered(metric, pair, data, resamples=resamples, generator=generator)
-    return climb(metric, found, examples=len(data), level=level)[1]
-
-
-def gathered(
-    metric: Metric,
-    candidates: Sequence[Any],
-    data: Data,
-    *,
-    resamples: int | None,
-    generator: torch.Generator,
-    once: Once = lambda _key, ask, _calls: ask(),
-    recalled: Callable[[str], bool] = lambda _key: False,
-    ask: Asks | None = None,
-) -> Evidence:
-    """Evidence about candidates: a cheap metric's by resampling, a dear one's by leaving out folds."""
-    evaluate = _evaluator(metric, candidates, data)
-    count, units = len(candidates), _units(metric, data)
-    if not metric.resampled and resamples is None:
-        folds = min(FOLDS, units)
-        return jackknifed(
-            evaluate,
-            units,
-            folds,
-            generator,
-            candidates=count,
-            once=once,
-            recalled=recalled,
-            ask=Asks(lambda one: _evaluator(metric, candidates[one : one + 1], data)) if ask is None else ask,
-        )
-    calls = metric.resampling.calls(1) - 1
-    return bootstrapped(evaluate, units, resamples or RESAMPLES, generator, candidates=count, once=once, calls=calls)
-
-
-def climb(
-    metric: Metric, found: Evidence, *, examples: int, level: float = 0.9, among: int = 1
-) -> tuple[int, Comparison]:
-    """Which of the candidates, plainest first, is kept instead of the original, which is the first of the evidence.
-
-    Each of k has to be better than the original, tested at 1/k of the error that `level` allows, so that all together
-    err no more. Where a plainer one is, the next is kept instead if it is better than that in four of five resamples:
-    to ask for as much again would lose most of what is found beyond a threshold, to ask for nothing would follow luck.
-
-    Args:
-        metric: What they are compared by.
-        found: Values of the original and of one candidate or more on the same choices of rows.
-        examples: Rows that nothing was chosen on.
-        level: Of the two-sided interval of the gain of a single candidate.
-        among: How many candidates there were, if some have been turned down for other reasons.
-
-    Returns:
-        The candidate kept and the original against it; the last one, which is not accepted, if none is kept.
-
-    Example:
-        >>> from metricopt.data.dataset import Examples
-        >>> from metricopt.metrics import mcr
-        >>> truth, draw = torch.arange(400) % 2, torch.Generator().manual_seed(0)
-        >>> right, half, wrong = truth * 2.0 - 1, torch.ones(400), 1 - truth * 2.0
-        >>> data = Examples(torch.zeros(400, 1), truth)
-        >>> evidence = gathered(mcr(), [wrong, half, right], data, resamples=None, generator=draw)
-        >>> climb(mcr(), evidence, examples=400)[0]
-        2
-    """
-    sign = 1.0 if metric.goal == "max" else -1.0
-    candidates = len(found.whole)
-    judged = max(among, candidates - 1)
-    each = 1 - (1 - level) / judged
-
-    def between(one: int, other: int) -> Comparison:
-        gains = found.gains(one, other, sign=sign)
-        return Comparison(
-            before=float(found.whole[one]),
-            after=float(found.whole[other]),
-            interval=found.interval(one, other, sign=sign, level=each),
-            level=each,
-            confidence=found.confidence(one, other, sign=sign),
-            resamples=gains.numel(),
-            examples=examples,
-            judged=judged,
-        )
-
-    kept = 0
-    for candidate in range(1, candidates):
-        if between(0, candidate).accepted and (not kept or between(kept, candidate).confidence >= _SURE):
-            kept = candidate
-    shown = kept or candidates - 1
-    return shown, between(0, shown)
-
-
-def decision_calls(metric: Metric, candidates: int) -> int:
-    """How often a metric is asked at most to decide between the original and so many candidates.
-
-    Example:
-        >>> from metricopt.metrics import as_metric
-        >>> decision_calls(as_metric("f1"), 1)
-        1002
-    """
-    cheap = metric.resampling.calls(RESAMPLES)
-    return (1 + candidates) * (cheap + (RETRIES if cheap == 1 else 0) if metric.resampled else FOLDS + 1 + RETRIES)
-
-
-def _evaluator(metric: Metric, candidates: Sequence[Any], data: Data) -> Callable[[Tensor], Tensor]:
-    """A function from choices of rows, or of classes (choices, n), to values (candidates, choices)."""
-
-    def of_one(candidate: Any) -> Callable[[Tensor], Tensor]:
-        if isinstance(candidate, nn.Module):
-            return lambda index: torch.stack([_value(metric, candidate, data, rows) for rows in index])
-        return evaluator(metric, candidate, data.truth)
-
-    each = [of_one(candidate) for candidate in candidates]
-    return lambda index: torch.stack([values_on(index) for values_on in each])
-
-
-def _units(metric: Metric, data: Data) -> int:
-    """How many rows, or classes, a metric is resampled by."""
-    return metric.resampling.units(data.truth, len(data))
-
-
-def _value(metric: Metric, model: nn.Module, data: Data, index: Tensor) -> Tensor:
-    batch = data.batch(index, seed=0)
-    if isinstance(model, AdaptedModel):
-        batch = on_device(model, batch)
-    try:
-        value = value_of_model(metric, model, batch)
-    except MetricError as error:
-        warnings.warn(str(error), MetricFailureWarning, stacklevel=6)
-        value = math.nan
-    return torch.tensor(value, dtype=torch.float64)
 
 
 def _about(purpose: str, metric: Metric, phis: Tensor) -> str:

@@ -3,6 +3,7 @@
 Every module of this package is imported, so that a new adapter is one new file with one decorator.
 """
 
+from metricopt.adapters.adapting import adapt, merge, remove
 from metricopt.adapters.biases import Biases
 from metricopt.adapters.conditional_norm import ConditionalNorm
 from metricopt.adapters.dynamic_bias import DynamicBias
@@ -10,7 +11,7 @@ from metricopt.adapters.embedding_affine import EmbeddingAffine
 from metricopt.adapters.film import FiLM
 from metricopt.adapters.last_layer import LastLayer
 from metricopt.adapters.layer_affine import LayerAffine
-from metricopt.adapters.model import AdaptedModel, adapt, merge, remove
+from metricopt.adapters.model import AdaptedModel
 from metricopt.adapters.output_affine import OutputAffine
 from metricopt.adapters.parameters import Parameters
 from metricopt.adapters.spec import ADAPTERS, Adapter, SingleAdapter, Sum, adapter_from

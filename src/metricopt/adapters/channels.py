@@ -134,6 +134,19 @@ class ChannelModulation(ScaleAndShift):
                 fold_affine(net.get_submodule(name), affine)
 
 
+def affine_of_channels(sites: tuple[Site, ...], *, strength: float) -> ChannelModulation:
+    """Channel c of the layers becomes h_c * (1 + s a_c) + s b_c, with strength s; phi is [a, b], one of each a channel.
+
+    Example:
+        >>> from metricopt.adapters.layers import survey
+        >>> affine_of_channels(survey(nn.Linear(4, 3)).sites, strength=0.2).dim
+        6
+    """
+    count = sum(site.channels for site in sites)
+    scale, shift = (ChannelCoordinates(sites, strength=strength, first=first, dim=2 * count) for first in (0, count))
+    return ChannelModulation(sites, scale, shift)
+
+
 def modulated(output: Tensor, affine: Affine, axis: int) -> Tensor:
     """`output` * (1 + scale) + shift along its channel axis.
 

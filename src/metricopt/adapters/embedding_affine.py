@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import Generator
 
-from metricopt.adapters.channels import ChannelCoordinates, ChannelModulation
+from metricopt.adapters.channels import ChannelModulation, affine_of_channels
 from metricopt.adapters.layers import CONVOLUTION, LINEAR, SAMPLE_NORM, Survey, listing, named_sites
 from metricopt.adapters.spec import ADAPTERS, SingleAdapter
 from metricopt.core.errors import AdapterError
@@ -44,11 +44,7 @@ class EmbeddingAffine(SingleAdapter):
                 f"no layer makes an embedding: {listing(found)}; expected a linear, convolutional or normalising one: "
                 f"name it as EmbeddingAffine(layer=...)"
             )
-        site = sites[-1:]
-        dim = 2 * site[0].channels
-        scale = ChannelCoordinates(site, strength=self.strength, dim=dim)
-        shift = ChannelCoordinates(site, strength=self.strength, dim=dim, first=dim // 2)
-        return ChannelModulation(site, scale, shift)
+        return affine_of_channels(sites[-1:], strength=self.strength)
 
 
 # Called, not decorating: the registry's decorator would hide the class's own arguments from type checkers.

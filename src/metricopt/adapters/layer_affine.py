@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch import Generator
 
-from metricopt.adapters.channels import ChannelCoordinates, ChannelModulation
+from metricopt.adapters.channels import ChannelModulation, affine_of_channels
 from metricopt.adapters.detector import pooling
 from metricopt.adapters.layers import CONVOLUTION, EVERY_KIND, LINEAR, Survey, first_kind, named_sites
 from metricopt.adapters.spec import ADAPTERS, SingleAdapter, patterns
@@ -45,11 +45,7 @@ class LayerAffine(SingleAdapter):
             sites = named_sites(found, self.layers, EVERY_KIND + pooling())
         # Not in the order of calls, which only an example tells: phi would mean something else without it.
         sites = tuple(sorted(sites, key=lambda site: found.defined.index(site.name)))
-        count = sum(site.channels for site in sites)
-        scale, shift = (
-            ChannelCoordinates(sites, strength=self.strength, first=first, dim=2 * count) for first in (0, count)
-        )
-        modulation = ChannelModulation(sites, scale, shift)
+        modulation = affine_of_channels(sites, strength=self.strength)
         if len(sites) == 1:  # otherwise it is no shift of what the network says
             modulation.shifts = slice(sites[0].channels, 2 * sites[0].channels)
         return modulation

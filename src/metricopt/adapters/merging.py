@@ -1,19 +1,52 @@
 """An adapter folded into the weights of a copy of its network, or, where that is impossible, computed after it."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
 from metricopt.adapters.computing import Followed, Merged
 from metricopt.adapters.freezing import Flags
-from metricopt.adapters.spec import Modulation
+from metricopt.adapters.spec import Modulation, Parts
 from metricopt.core.errors import AdapterError
 from metricopt.core.reading import Reader
 from metricopt.core.tree import opened, tensors_of
 
-Parts = Sequence[tuple[Modulation, Tensor]]
+
+def merged(
+    net: nn.Module, parts: Parts, flags: Flags, reader: Reader | None, *, compare: Callable[[nn.Module], None]
+) -> tuple[nn.Module, str]:
+    """A copy of `net` that computes what the modulations do, and one sentence if not all is folded into weights.
+
+    Args:
+        net: The network.
+        parts: The modulations, each with its part of phi.
+        flags: Modes of the network before it was frozen.
+        reader: Which tensor of the output is modulated.
+        compare: Raises unless what is computed is the same.
+    """
+    ways = (
+        lambda: folded(net, parts, flags),
+        lambda: partly(net, parts, flags, reader),
+        lambda: computed(net, parts, flags, reader),
+    )
+    refusals: list[AdapterError] = []
+    for way in ways:
+        try:
+            copied = way()
+            compare(copied)
+        except AdapterError as error:
+            refusals.append(error)
+        else:
+            return copied, _said(refusals)
+    raise refusals[0]
+
+
+def _said(refusals: list[AdapterError]) -> str:
+    if not refusals:
+        return ""
+    return f"the adapter cannot be folded into the weights, so merge gives a module that computes it: {refusals[0]}"
 
 
 def folded(net: nn.Module, parts: Parts, flags: Flags) -> nn.Module:

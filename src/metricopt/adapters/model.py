@@ -3,8 +3,7 @@
 import copy
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any, Self
@@ -14,16 +13,21 @@ from torch import Tensor, nn
 
 from metricopt.adapters.fingerprint import fingerprint
 from metricopt.adapters.finishing import finishing, gives_output
-from metricopt.adapters.freezing import Flags, coarse, freeze, packed, placement, release
-from metricopt.adapters.layers import survey
-from metricopt.adapters.merging import check_same, computed, folded, partly
+from metricopt.adapters.freezing import Flags, coarse, packed, placement
+from metricopt.adapters.merging import check_same, merged
+from metricopt.adapters.modulating import (
+    at_the_original,
+    has_attention,
+    hooked,
+    moved_weights,
+    without_fused_attention,
+)
 from metricopt.adapters.population import Population, check_population
-from metricopt.adapters.spec import Adapter, Hook, Modulation
+from metricopt.adapters.spec import Adapter, Modulation, Parts
 from metricopt.adapters.weight_directions import MovedWeights, weights_of, weights_swapped
 from metricopt.core.errors import AdapterError, MergeWarning
-from metricopt.core.reading import Read, Reader, reader_of
-from metricopt.core.seeding import stream
-from metricopt.core.tree import Call, Tree, call, described, each, placed, rows, tensors_of
+from metricopt.core.reading import Reader
+from metricopt.core.tree import Call, Tree, call, described, each, placed, tensors_of
 
 
 class AdaptedModel(nn.Module):
@@ -43,6 +47,7 @@ class AdaptedModel(nn.Module):
         reader: Which tensor of its output labels, scores and views are made of; None if there is none.
         half_type: The network's type of half precision, if it has one.
         gives_list: Whether it gave a list with one item an example for the example of `adapt`, as detectors do.
+        flags: Modes and gradient flags of the network before it was frozen.
 
     Example:
         >>> from metricopt.adapters import OutputAffine, adapt
@@ -65,6 +70,8 @@ class AdaptedModel(nn.Module):
         flags: Flags,
         call: Call = call,
         reader: Reader | None = None,
+        gives_list: bool = False,
+        check: Tree = None,
     ) -> None:
         super().__init__()
         device, dtype = placement(net)
@@ -76,17 +83,17 @@ class AdaptedModel(nn.Module):
         self.seed = seed
         self.call = call
         self.reader = reader
+        self.gives_list = gives_list
+        self.flags = flags
         self.modulations = nn.ModuleList(modulations).to(device, dtype)
         starts = list(accumulate((modulation.dim for modulation in modulations), initial=0))
         self.phi = nn.Parameter(torch.zeros(starts[-1], device=device, dtype=dtype))
         self._slices = [slice(*ends) for ends in pairwise(starts)]
-        self._flags = flags
-        self._has_attention = any(isinstance(module, nn.MultiheadAttention) for module in net.modules())
-        self._check: Tree = None
+        self._has_attention = has_attention(net)
+        self._check = check
         self._head_gives_output: bool | None = None  # not looked at yet
         self._net_acts = False
         self._vectorises = not packed(net)
-        self.gives_list = False
         super().train(False)
 
     @property
@@ -208,27 +215,11 @@ class AdaptedModel(nn.Module):
         """
         if self.net.training:  # its owner may have switched it
             self.net.eval()
-        called: set[str] = set()
-        handles = []
-        try:
-            for part, own in self.parts():
-                for name, hook in part.hooks(phi[own]).items():
-                    noted = partial(_note, called, name, hook)
-                    handles.append(self.net.get_submodule(name).register_forward_hook(noted))
-            with self.ordinary_attention(), weights_swapped(self.net, self._moved(phi)):
+        parts = self.parts_at(phi)
+        with hooked(self.net, parts) as called, self.ordinary_attention():
+            moved = moved_weights(self.net, parts) if self.moves_weights and not at_the_original(phi) else {}
+            with weights_swapped(self.net, moved):
                 yield called
-        finally:
-            for handle in handles:
-                handle.remove()
-
-    def _moved(self, phi: Tensor) -> dict[str, Tensor]:
-        """The weights that are others at `phi` (dim,)."""
-        if not self.moves_weights or _at_the_original(phi):
-            return {}
-        original, found = weights_of(self.net), {}
-        for part, own in self.parts():
-            found |= part.moved(phi[own], original | found)
-        return found
 
     @contextmanager
     def net_at(self, phi: Tensor | None = None) -> Iterator[nn.Module]:
@@ -302,41 +293,34 @@ class AdaptedModel(nn.Module):
             >>> type(merged).__name__, torch.equal(merged(x), model(x)), why.split(":")[0]
             ('Merged', True, 'the adapter cannot be folded into the weights, so merge gives a module that computes it')
         """
-        parts = [(part, self.phi.detach()[own]) for part, own in self.parts()]
-        ways = (
-            lambda: folded(self.net, parts, self._flags),
-            lambda: partly(self.net, parts, self._flags, self.reader),
-            lambda: computed(self.net, parts, self._flags, self.reader),
-        )
-        refusals: list[AdapterError] = []
-        for way in ways:
-            try:
-                net = way()
-                self._check_merged(net, self._check if example is None else example)
-            except AdapterError as error:
-                refusals.append(error)
-            else:
-                return net, _said(refusals)
-        raise refusals[0]
+        check = self._check if example is None else example
 
-    def _check_merged(self, net: nn.Module, check: Tree) -> None:
-        if check is not None:
-            check = each(lambda tensor: placed(tensor, self.like), check)
-            with torch.no_grad():
-                check_same(self.called(net, check), self.output(self.phi, check))
+        def compare(net: nn.Module) -> None:
+            if check is not None:
+                inputs = each(lambda tensor: placed(tensor, self.like), check)
+                with torch.no_grad():
+                    check_same(self.called(net, inputs), self.output(self.phi, inputs))
+
+        return merged(self.net, self.parts_at(self.phi.detach()), self.flags, self.reader, compare=compare)
 
     def twin(self) -> "AdaptedModel":
         """Another model of the same network, with a phi and matrices of its own."""
         parts = [copy.deepcopy(part) for part, _ in self.parts()]
-        twin = AdaptedModel(
-            self.net, self.spec, parts, seed=self.seed, flags=self._flags, call=self.call, reader=self.reader
+        return AdaptedModel(
+            self.net,
+            self.spec,
+            parts,
+            seed=self.seed,
+            flags=self.flags,
+            call=self.call,
+            reader=self.reader,
+            gives_list=self.gives_list,
+            check=self._check,
         )
-        twin._check, twin.gives_list = self._check, self.gives_list
-        return twin
 
     def trainable(self) -> dict[str, bool]:
         """Which parameters of the network required gradients before it was adapted, by name."""
-        return dict(self._flags.requires_grad)
+        return dict(self.flags.requires_grad)
 
     def tensors(self) -> dict[str, Tensor]:
         """Phi and the adapter's fixed matrices by name: what a file needs besides the network and `spec_dict()`."""
@@ -364,17 +348,13 @@ class AdaptedModel(nn.Module):
         """The adapter's parts as bound to the network, each with its coordinates of phi."""
         return list(zip(self.modulations, self._slices, strict=True))  # pyright: ignore[reportReturnType]
 
-    @contextmanager
-    def ordinary_attention(self) -> Iterator[None]:
-        """Without torch's fused inference path, which bypasses the hooks of the layers inside and has no vmap rule."""
-        before = torch.backends.mha.get_fastpath_enabled()
-        if self._has_attention:
-            torch.backends.mha.set_fastpath_enabled(False)
-        try:
-            yield
-        finally:
-            if self._has_attention:
-                torch.backends.mha.set_fastpath_enabled(before)
+    def parts_at(self, phi: Tensor) -> Parts:
+        """The same, each with its part of one phi (dim,)."""
+        return [(part, phi[own]) for part, own in self.parts()]
+
+    def ordinary_attention(self) -> AbstractContextManager[None]:
+        """Without torch's fused inference path, if the network has layers with one."""
+        return without_fused_attention() if self._has_attention else nullcontext()
 
     def _modulated(self, phi: Tensor, compute: Callable[[], Tree]) -> Tree:
         if self._net_acts:
@@ -399,9 +379,9 @@ class AdaptedModel(nn.Module):
         return tensor if self.reader is None else self.reader.put(output, tensor)
 
     def _on_tensor(self, phi: Tensor, tensor: Tensor) -> Tensor:
-        for part, own in self.parts():
+        for part, own in self.parts_at(phi):
             if part.acts_on_output:
-                tensor = part.on_output(phi[own], tensor)
+                tensor = part.on_output(own, tensor)
         return tensor
 
     def read(self, output: Tree) -> Tensor:
@@ -428,96 +408,3 @@ class AdaptedModel(nn.Module):
                     f"the inputs are on {tensor.device}, the network on {self.phi.device}; move either: "
                     f"inputs.to({str(self.phi.device)!r})"
                 )
-
-
-def adapt(
-    net: nn.Module, spec: Adapter, *, seed: int = 0, example: Tree = None, call: Call = call, read: Read = None
-) -> AdaptedModel:
-    """`net` frozen, in eval mode, and modulated by one vector phi = 0; `remove` undoes it.
-
-    Args:
-        net: A pre-trained network; it is not copied.
-        spec: An adapter, or a sum of several.
-        seed: Seed of the adapter's fixed random matrices.
-        example: A batch of inputs. The network is run on it once, to see in which order it calls its layers and how
-            many outputs it has, which otherwise is guessed from its definition; `merge` checks itself on a few rows.
-            It goes to the network's device by itself.
-        call: How the network is called: `net(x)`, `net(*x)` or `net(**x)`, by what x is.
-        read: Which tensor of its output labels, scores and views are made of: a function, a name or a place; by itself
-            a tensor, `.logits`, `["out"]` and the like, or a tuple's first is recognised.
-
-    Example:
-        >>> from metricopt.adapters import FiLM, OutputAffine
-        >>> net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
-        >>> model = adapt(net, FiLM(dim=16) + OutputAffine())
-        >>> model.dim, [name for name, parameter in model.named_parameters() if parameter.requires_grad]
-        (22, ['phi'])
-    """
-    if isinstance(net, AdaptedModel):
-        raise AdapterError("the network is adapted already; adapt(model.net, model.spec + another) has both adapters")
-    device, dtype = placement(net)
-    if example is not None:
-        like = torch.empty(0, device=device, dtype=dtype)
-        example = each(lambda tensor: placed(tensor, like), example)
-    flags = freeze(net)
-    try:
-        found = survey(net, each(Tensor.clone, example), call=call)
-        reader = Reader() if example is None else reader_of(found.output, read)
-        gives_list = isinstance(found.output, list)
-        found = replace(found, output=reader(found.output) if reader and example is not None else found.output)
-        modulations = [
-            part.bind(found, stream(seed, "adapter", index, type(part).__name__))
-            for index, part in enumerate(spec.parts)
-        ]
-        model = AdaptedModel(net, spec, modulations, seed=seed, flags=flags, call=call, reader=reader)
-        model.gives_list = gives_list
-    except BaseException:
-        release(net, flags)
-        raise
-    model._check = None if example is None else each(lambda t: t.detach().clone(), rows(example, slice(0, 8)))
-    return model
-
-
-def remove(model: AdaptedModel) -> nn.Module:
-    """The network the model was made of, its modes and gradient flags as they were before.
-
-    Example:
-        >>> from metricopt.adapters import DynamicBias
-        >>> net = nn.Linear(4, 3)
-        >>> remove(adapt(net, DynamicBias())) is net and net.training and net.weight.requires_grad
-        True
-    """
-    release(model.net, model._flags)
-    return model.net
-
-
-def merge(model: AdaptedModel, example: Tree = None) -> nn.Module:
-    """The same as `model.merge(example)`.
-
-    Example:
-        >>> from metricopt.adapters import DynamicBias
-        >>> type(merge(adapt(nn.Linear(4, 3), DynamicBias()))).__name__
-        'Linear'
-    """
-    return model.merge(example)
-
-
-def _said(refusals: list[AdapterError]) -> str:
-    if not refusals:
-        return ""
-    return f"the adapter cannot be folded into the weights, so merge gives a module that computes it: {refusals[0]}"
-
-
-def _at_the_original(phi: Tensor) -> bool:
-    """Whether phi is 0 and nobody asks for a derivative: then no weight has to be copied."""
-    if torch.is_grad_enabled():
-        return False
-    try:
-        return not bool(phi.any())
-    except RuntimeError:  # one of many phi within vmap, at whose numbers nobody can look
-        return False
-
-
-def _note(called: set[str], name: str, hook: Hook, layer: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor:
-    called.add(name)
-    return hook(layer, inputs, output)

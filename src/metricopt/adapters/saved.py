@@ -7,7 +7,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from metricopt.adapters.model import AdaptedModel, adapt
+from metricopt.adapters.adapting import adapt
+from metricopt.adapters.model import AdaptedModel
 from metricopt.adapters.spec import ADAPTERS, adapter_from
 from metricopt.core.errors import FileFormatError, MetricOptError
 from metricopt.core.files import Saved, load, save

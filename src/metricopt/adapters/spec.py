@@ -55,6 +55,10 @@ class Modulation(nn.Module, ABC):
         """Write what `phi` (dim,) does into the weights of `net`."""
 
 
+Parts = Sequence[tuple[Modulation, Tensor]]
+"""Modulations, each with its part of phi."""
+
+
 class Adapter(ABC):
     """Description of an adapter; `a + b` has the coordinates of both.
 

@@ -26,6 +26,7 @@ from metricopt.core.reading import Read
 from metricopt.core.tree import Call
 from metricopt.core.tree import call as default_call
 from metricopt.crossfit import CrossFit
+from metricopt.crossfit.finetuner import Finetuner
 from metricopt.data.lazy import Collate
 from metricopt.data.modules import both_of
 from metricopt.data.sampling import Sampling
@@ -74,6 +75,7 @@ def optimize(
     progress: bool | None = None,
     workers: int = 1,
     executor: Any = None,
+    finetuner: Finetuner | None = None,
 ) -> Result:
     """Finetune `net` until `metric` is better, within `queries` metric queries.
 
@@ -131,6 +133,8 @@ def optimize(
             with more the search asks on while answers are under way, so what it asks next depends on which came first.
         executor: Who makes the calls: processes of this machine if None, the workers of a
             `concurrent.futures.Executor`, or those of a Ray cluster with "ray".
+        finetuner: Who makes the finetunings of weights; one that keeps them spares runs that differ in nothing but
+            `queries` from making them again.
 
     Example:
         >>> import torch
@@ -220,7 +224,9 @@ def optimize(
                 oracle, queries=queries, preset=preset, recipe=recipe, seed=seed, watching=watching
             )
         else:
-            chosen = crossfitted(oracle, learner, queries=queries, seed=seed, folder=folder, watching=watching)
+            chosen = crossfitted(
+                oracle, learner, queries=queries, seed=seed, folder=folder, watching=watching, finetuner=finetuner
+            )
             outcome, correlation = chosen.outcome, math.nan
         judge = judge_of(oracle, task, problem, chosen)
         decision = decided(oracle, task, judge, outcome, level=2 * confidence - 1, less_luck=less_luck)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from metricopt.acceptance.judge import decision_calls
+from metricopt.acceptance.gathering import decision_calls
 from metricopt.adapters.device import on_model
 from metricopt.metrics.constraint import Constraint
 from metricopt.metrics.metric import Metric
@@ -15,7 +15,7 @@ from metricopt.metrics.within_parts import WithinParts
 from metricopt.run.ledger import Kind, QueryLedger
 from metricopt.run.live import planned
 from metricopt.run.workers import most_deaths
-from metricopt.task.oracle import noise_calls
+from metricopt.task.noise import noise_calls
 from metricopt.task.supervised import SupervisedTask
 
 CANDIDATES = 2

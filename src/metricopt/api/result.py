@@ -1,8 +1,7 @@
 """What an optimisation found, in memory and on disk."""
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,6 +12,7 @@ from metricopt.acceptance.comparison import Comparison, Kept
 from metricopt.acceptance.judge import Judge
 from metricopt.adapters import AdaptedModel
 from metricopt.adapters.saved import adapter_facts, restored
+from metricopt.core.checked import count, number, pair, record, whole
 from metricopt.core.errors import FileFormatError, MetricOptError
 from metricopt.core.files import Saved, load, save
 from metricopt.core.reading import Read
@@ -242,13 +242,13 @@ def load_result(
         return Result(
             model=model,
             metric=metric,
-            comparison=_record(Comparison, {**facts["comparison"], "interval": _pair(facts["comparison"]["interval"])}),
+            comparison=record(Comparison, {**facts["comparison"], "interval": pair(facts["comparison"]["interval"])}),
             proposal=proposal,
             outcome=Outcome(incumbents[-1][1], incumbents, plain),
             ledger=_ledger(facts["ledger"]),
-            seconds=_number(facts["seconds"]),
-            rank_correlation=_number(facts["rank_correlation"]),
-            kept=tuple(_record(Kept, kept) for kept in facts["kept"]),
+            seconds=number(facts["seconds"]),
+            rank_correlation=number(facts["rank_correlation"]),
+            kept=tuple(record(Kept, kept) for kept in facts["kept"]),
             stopped=str(facts["stopped"]),
             plan=_plan(facts.get("plan", {})),
         )
@@ -276,8 +276,8 @@ def _facts(result: Result) -> dict[str, Any]:
         "metric": {"name": result.metric.name, "goal": result.metric.goal, "on": result.metric.on},
         "comparison": asdict(result.comparison),
         "kept": [asdict(kept) for kept in result.kept],
-        "incumbents": [count for count, _ in result.outcome.incumbents],
-        "plain": [count for count, _ in result.outcome.plain],
+        "incumbents": [at for at, _ in result.outcome.incumbents],
+        "plain": [at for at, _ in result.outcome.plain],
         "ledger": {
             "budget": ledger.budget,
             "used": ledger.used,
@@ -305,19 +305,19 @@ def _check_metric(saved: Saved, metric: Metric) -> None:
 
 
 def _ledger(facts: dict[str, Any]) -> QueryLedger:
-    budget = None if facts["budget"] is None else _count(facts["budget"])
-    ledger = QueryLedger(budget=budget, resamples=_count(facts["resamples"]))
-    ledger.charge(_count(facts["used"]), stage="loaded")
+    budget = None if facts["budget"] is None else count(facts["budget"])
+    ledger = QueryLedger(budget=budget, resamples=count(facts["resamples"]))
+    ledger.charge(count(facts["used"]), stage="loaded")
     ledger.restore([_query(each) for each in facts["queries"]])
-    ledger.checks = _count(facts["checks"])  # those of the acceptance besides those of the queries
-    ledger.decisions = _count(facts["decisions"])
-    ledger.extra = _whole(facts.get("extra", 0))
+    ledger.checks = count(facts["checks"])  # those of the acceptance besides those of the queries
+    ledger.decisions = count(facts["decisions"])
+    ledger.extra = whole(facts.get("extra", 0))
     return ledger
 
 
 def _query(facts: dict[str, Any]) -> Query:
-    extra = _whole(facts.get("extra", 0))
-    return replace(_record(Query, {**facts, "kept": tuple(map(_number, facts["kept"])), "extra": 0}), extra=extra)
+    extra = whole(facts.get("extra", 0))
+    return replace(record(Query, {**facts, "kept": tuple(map(number, facts["kept"])), "extra": 0}), extra=extra)
 
 
 def _stacked(history: Sequence[tuple[int, Tensor]], like: Tensor) -> Tensor:
@@ -329,53 +329,12 @@ def _history(saved: Saved, own: dict[str, Tensor], name: str, model: AdaptedMode
     counts, phis = saved.fact(name, list), own[f"{_OWN}{name}"]
     if phis.shape != (len(counts), model.dim):
         raise ValueError(f"{name} of shape {tuple(phis.shape)} for {len(counts)} counts and dim {model.dim}")
-    return tuple(zip(map(_count, counts), phis, strict=True))
-
-
-def _record(kind: type[Any], facts: dict[str, Any]) -> Any:
-    """A record from plain data, in which null stands for NaN; what is of another type is refused."""
-    checks: dict[Any, Callable[[Any], Any]] = {float: _number, int: _count, bool: _truth, str: _text}
-    checks[float | None] = lambda value: None if value is None else _number(value)
-    types = {each.name: checks.get(each.type, lambda value: value) for each in fields(kind)}
-    return kind(**{key: types[key](value) for key, value in facts.items()})
-
-
-def _pair(values: Any) -> tuple[float, float]:
-    low, high = values
-    return _number(low), _number(high)
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | None):
-        raise TypeError(f"{str(value)[:40]!r} where a number is expected")
-    return math.nan if value is None else float(value)
-
-
-def _count(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
-        raise TypeError(f"{str(value)[:40]!r} where a count is expected")
-    return value
-
-
-def _whole(value: Any) -> int:
-    return -_count(-value) if isinstance(value, int) and value < 0 else _count(value)
+    return tuple(zip(map(count, counts), phis, strict=True))
 
 
 def _plan(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise TypeError(f"{str(value)[:40]!r} where a plan is expected")
     if value:
-        _count(value["calls"])
-    return value
-
-
-def _truth(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError(f"{str(value)[:40]!r} where true or false is expected")
-    return value
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{str(value)[:40]!r} where text is expected")
+        count(value["calls"])
     return value

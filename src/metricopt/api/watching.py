@@ -20,7 +20,8 @@ from metricopt.metrics.constraint import Constraint
 from metricopt.metrics.suspicion import constancy, unsteadiness
 from metricopt.metrics.traffic import asked_afresh, calls_beyond
 from metricopt.run.ledger import Kind, Query
-from metricopt.task.oracle import DEAR, Oracle
+from metricopt.task.noise import DEAR
+from metricopt.task.oracle import Oracle
 from metricopt.task.supervised import SupervisedTask
 
 _FEW_QUERIES, _FEW_ROWS = 2, 20

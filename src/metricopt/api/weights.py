@@ -9,7 +9,8 @@ from metricopt.api.watching import Watch
 from metricopt.core.errors import FileFormatError
 from metricopt.core.files import load, save
 from metricopt.crossfit.choose import Chosen, choose
-from metricopt.crossfit.fit import Fitted, Plan, fit, plan_of
+from metricopt.crossfit.finetuner import Anew, Finetuner
+from metricopt.crossfit.fit import Fitted, Plan
 from metricopt.crossfit.learner import Learner
 from metricopt.task.oracle import Oracle
 from metricopt.task.out_of_fold import set_weights
@@ -25,6 +26,7 @@ def crossfitted(
     seed: int,
     folder: Path | None = None,
     watching: Watch | None = None,
+    finetuner: Finetuner | None = None,
 ) -> Chosen:
     """The weights and biases that the metric prefers on rows they have not seen; the task's model leads to them.
 
@@ -35,7 +37,9 @@ def crossfitted(
         seed: Of folds and mini-batches.
         folder: Where finetuned weights wait for a run that is killed and resumed.
         watching: Hears of the first answer, about the original model.
+        finetuner: Makes the finetunings; anew if None.
     """
+    finetuner = Anew() if finetuner is None else finetuner
     task, settings = learner.task, learner.settings
     (original,) = oracle.observe(torch.zeros(1, task.dim), stage="original").nan_to_num(nan=torch.inf).tolist()
     if watching is not None:
@@ -43,13 +47,13 @@ def crossfitted(
     pulse = oracle.ledger.pulse
     pulse.phase("rate of finetuning")
     # From the journal, should the run be resumed: the clock must not decide twice.
-    numbers = oracle.ledger.once("finetuning", lambda: plan_of(learner, seed=seed, tick=pulse.beat).numbers())
+    numbers = oracle.ledger.once("finetuning", lambda: finetuner.plan(learner, seed=seed, tick=pulse.beat).numbers())
     assert numbers is not None
     plan = Plan.of(numbers)
     fitted = _kept(folder, plan)
     if fitted is None:
         pulse.phase("finetuning", total=plan.work(settings))
-        fitted = fit(learner, plan, seed=seed, tick=pulse.beat)
+        fitted = finetuner.fit(learner, plan, seed=seed, tick=pulse.beat)
         _keep(folder, plan, fitted)
     pulse.phase("search", total=queries)
     task.take_folds(fitted.fold_of, [_states(fitted, fold) for fold in range(settings.folds)])

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from metricopt import __version__
+from metricopt.acceptance.climb import compare
 from metricopt.acceptance.comparison import Comparison
-from metricopt.acceptance.judge import compare
 from metricopt.api.optimize import optimize
 from metricopt.core.errors import BudgetError
 from metricopt.core.seeding import stream

@@ -4,30 +4,21 @@ import copy
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from typing import Any, Literal, NamedTuple, Self, final, get_args
+from typing import Any, Literal, Self, final, get_args
 
 import torch
 from torch import Tensor
 
 from metricopt.core.errors import MetricError, MetricFailureWarning
 from metricopt.metrics.adopted import Bounds, Goal, On, adopt
-from metricopt.metrics.arguments import Cases, matched
+from metricopt.metrics.asking import Answer, answer_of, answers_of, asked, cases_of_one, check_sound, needed, raised
 from metricopt.metrics.bounds import BoundsCheck
-from metricopt.metrics.checks import checked_bounds, kind_of, one_number, positive, said, shown, stated
+from metricopt.metrics.checks import checked_bounds, kind_of, one_number, positive, stated
 from metricopt.metrics.guard import guarded
 from metricopt.metrics.predictions import applied, copied, outputs_of
 from metricopt.metrics.resampling import LEFT_OUT, ROWS, ByClass, ByQuery, Resampling
 from metricopt.metrics.scale import Number, Scale, Squashed, scale_of
 from metricopt.metrics.whole_outputs import WholeCases
-
-
-class Answer(NamedTuple):
-    """What a metric said about one member of a population: a value in natural units, or why there is none."""
-
-    member: int
-    value: float
-    error: MetricError | None = None
 
 
 @final
@@ -46,6 +37,7 @@ class Metric:
         costly: Whether a call is dear, so that none is made beyond the queries and the acceptance.
         hidden: Whether it knows the truth itself, and is told the row numbers in place of targets.
         resampling: How it is asked about other rows of the same origin.
+        range: Tells values that the bounds do not allow for.
 
     Example:
         >>> from sklearn.metrics import f1_score
@@ -130,7 +122,7 @@ class Metric:
         self.hidden = hidden
         default = LEFT_OUT if self.on == "embeddings" else ROWS
         self.resampling: Resampling = default if resampling is None else resampling
-        self._range = BoundsCheck(self.name, self.goal, self.bounds)
+        self.range = BoundsCheck(self.name, self.goal, self.bounds)
 
     @property
     def unbounded(self) -> bool:
@@ -188,7 +180,7 @@ class Metric:
             targets: Truth, (n,); (n, columns) of 0 and 1 for multi-label outputs.
             groups: Group numbers, (n,); ignored unless the metric takes groups.
         """
-        return self._answer(self._cases_of_one(outputs, targets, groups), 0)
+        return answer_of(self, cases_of_one(self, outputs, targets, groups), 0)
 
     def describe(self, outputs: Any, targets: Any, groups: Tensor | None = None) -> str:
         """What its function is given for one model's outputs and targets, in a line.
@@ -201,7 +193,7 @@ class Metric:
         truth = "rows" if self.hidden else "targets"
         if self.on == "model" or outputs is None:
             return f"the network itself, inputs and {truth}" + (" and groups" if self.groups else "")
-        truths, predictions, *rest = self._cases_of_one(outputs, targets, groups).arrays(0)
+        truths, predictions, *rest = cases_of_one(self, outputs, targets, groups).arrays(0)
         parts = [(self.on, predictions), (truth, truths), *(("groups", each) for each in rest)]
         return ", ".join(f"{name}: {kind_of(part)}" for name, part in parts)
 
@@ -223,7 +215,7 @@ class Metric:
             failures: "raise" stops at the first member whose query fails; "nan" warns and gives NaN for it.
         """
         values = torch.full((len(outputs),), math.nan, dtype=torch.float64)
-        for member, value, error in self._answers((outputs, targets, groups), None, failures):
+        for member, value, error in answers_of(self, (outputs, targets, groups), None, failures):
             if error is not None and failures == "raise":
                 raise error
             if error is not None:
@@ -243,13 +235,13 @@ class Metric:
             [1.0, 1.0]
         """
         assert self.on_rows is not None
-        arrays = self._cases_of_one(outputs, targets, None).arrays(0)
+        arrays = cases_of_one(self, outputs, targets, None).arrays(0)
         try:
             return guarded(self.time_limit, self.on_rows, *arrays)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            raise self._raised(error) from error
+            raise raised(self, error) from error
 
     def by_class(self, outputs: Tensor, targets: Tensor, groups: Tensor | None = None) -> ByClass:
         """Scores of its queries added up by class, for a metric that is resampled by query; one call of its function.
@@ -266,14 +258,14 @@ class Metric:
             [2.0, 2.0]
         """
         assert isinstance(self.resampling, ByQuery)
-        cases = self._cases_of_one(outputs, targets, groups)
+        cases = cases_of_one(self, outputs, targets, groups)
         assert not isinstance(cases, WholeCases)
-        self._check_sound(cases, 0)
+        check_sound(self, cases, 0)
         extra = () if cases.groups is None else (cases.groups,)
         try:
             scores = guarded(self.time_limit, self.resampling.scores, cases.targets, cases.predictions, *extra)
         except MetricError as error:
-            raise self._raised(error) from error
+            raise raised(self, error) from error
         return self.resampling.summed(scores[0], targets, groups if self.groups else None)
 
     def answers(
@@ -291,7 +283,7 @@ class Metric:
             >>> list(mcr().answers(torch.ones(3, 2), torch.tensor([0, 1]), members=[2]))
             [Answer(member=2, value=0.5, error=None)]
         """
-        return self._answers((outputs, targets, groups), members, "nan")
+        return answers_of(self, (outputs, targets, groups), members, "nan")
 
     def value_of_model(self, model: Any, inputs: Any, targets: Any, groups: Tensor | None = None) -> float:
         """Value of `model` on `inputs` in natural units; the model is run in eval mode, without gradients.
@@ -306,9 +298,9 @@ class Metric:
         """
         if self.on != "model":
             return self.value(outputs_of(model, inputs), targets, groups)
-        extra = (self._needed(groups),) if self.groups else ()
+        extra = (needed(self, groups),) if self.groups else ()
         with applied(model) as net:
-            return self._asked(net, *(copied(part) for part in (inputs, targets, *extra)))
+            return asked(self, net, *(copied(part) for part in (inputs, targets, *extra)))
 
     def cost(self, value: Number) -> Number:
         """`value` as a cost in [0, 1], lower is better; anything beyond the worst bound costs 1.
@@ -317,7 +309,7 @@ class Metric:
         """
         known = value[~value.isnan()].tolist() if isinstance(value, Tensor) else [value]
         for extreme in {min(known), max(known)} if known else ():
-            self._range.value(one_number(self.name, extreme))
+            self.range.value(one_number(self.name, extreme))
         return self.scale.cost(value)
 
     def natural(self, cost: Number) -> Number:
@@ -333,97 +325,3 @@ class Metric:
         bounds = "" if stated == (None if self.on == "values" else (0.0, 1.0)) else f", bounds={stated}"
         groups = ", groups=True" if self.groups else ""
         return f"Metric({self.name!r}, on={self.on!r}, goal={self.goal!r}{bounds}{groups})"
-
-    def _cases_of_one(self, outputs: Any, targets: Any, groups: Tensor | None) -> Cases | WholeCases:
-        if self.on == "outputs":
-            return self._cases([outputs], targets, groups)
-        groups = None if groups is None else groups.unsqueeze(0)
-        return self._cases(outputs.unsqueeze(0), targets.unsqueeze(0), groups)
-
-    def _cases(self, outputs: Any, targets: Any, groups: Tensor | None) -> Cases | WholeCases:
-        if self.on == "outputs":
-            return WholeCases(list(outputs), targets, self._needed(groups) if self.groups else None)
-        if self.on == "model":
-            raise MetricError(
-                f"metric {self.name!r} is computed on the model, not on {tuple(outputs.shape)} outputs: "
-                f"call value_of_model(model, inputs, targets)"
-            )
-        return matched(outputs, targets, self._needed(groups) if self.groups else None, on=self.on, hidden=self.hidden)
-
-    def _needed(self, groups: Tensor | None) -> Tensor:
-        if groups is None:
-            raise MetricError(f"metric {self.name!r} needs the group of each example, but got groups=None: pass groups")
-        return groups
-
-    def _batched_answers(self, cases: Cases | WholeCases, failures: str) -> list[float] | None:
-        """One number a member, or None if members have to be asked one by one."""
-        if self.batched is None or isinstance(cases, WholeCases):
-            return None
-        extra = () if cases.groups is None else (cases.groups,)
-        limit = None if self.time_limit is None else self.time_limit * len(cases.predictions)
-        try:
-            answers = guarded(limit, self.batched, cases.targets, cases.predictions, *extra)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            if failures == "nan" or not cases.sound.all():
-                return None  # one member may have broken the others' computation
-            raise self._raised(error) from error
-        if not isinstance(answers, Tensor) or answers.shape != (len(cases.predictions),):
-            found = f"shape {tuple(answers.shape)}" if isinstance(answers, Tensor) else shown(answers)
-            raise MetricError(
-                f"the batched form of metric {self.name!r} returned {found} for a population of "
-                f"{len(cases.predictions)}: return a tensor with one value a member"
-            )
-        return answers.tolist()
-
-    def _answers(
-        self, about: tuple[Any, Any, Tensor | None], members: Sequence[int] | None, failures: str
-    ) -> Iterator[Answer]:
-        cases = self._cases(*about)
-        members = range(len(cases.predictions)) if members is None else members
-        known = self._batched_answers(cases, failures) if len(members) else None
-        if self.batched is not None and known is None:
-            cases = self._cases(*about)  # the batched form may have overwritten them before it failed
-        if known is not None or self.parallel == 1:
-            yield from (self._settled(cases, member, None if known is None else known[member]) for member in members)
-            return
-        with ThreadPoolExecutor(self.parallel) as pool:
-            futures = [pool.submit(self._settled, cases, member, None) for member in members]
-            yield from (future.result() for future in as_completed(futures))
-
-    def _settled(self, cases: Cases | WholeCases, member: int, known: float | None) -> Answer:
-        try:
-            return Answer(member, self._answer(cases, member, known))
-        except MetricError as error:
-            return Answer(member, math.nan, error)
-
-    def _answer(self, cases: Cases | WholeCases, member: int, known: float | None = None) -> float:
-        self._check_sound(cases, member)
-        return self._asked(*cases.arrays(member)) if known is None else self._checked(known)
-
-    def _check_sound(self, cases: Cases | WholeCases, member: int) -> None:
-        if not cases.sound[member]:
-            raise MetricError(
-                f"metric {self.name!r} was asked about model outputs with NaN or +inf in them, where finite ones are "
-                f"expected: the model has diverged, so lower the learning rate or discard this model"
-            )
-
-    def _asked(self, *arguments: Any) -> float:
-        try:
-            answer = guarded(self.time_limit, self.function, *arguments)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # sys.exit in a metric is a failed query, not the end of the program
-            raise self._raised(error) from error
-        return self._checked(answer)
-
-    def _raised(self, error: BaseException) -> MetricError:
-        return MetricError(
-            f"metric {self.name!r} (on={self.on!r}) raised {said(error)}; a number is expected for "
-            f"any prediction: handle this case in its function or choose another 'on'"
-        )
-
-    def _checked(self, answer: Any) -> float:
-        """The answer as a float, if it is a number that its bounds allow for."""
-        return self._range.answer(one_number(self.name, answer))

@@ -15,7 +15,7 @@ from metricopt.core.errors import MetricError, MetricFailureWarning
 from metricopt.core.tree import Tree, rows
 from metricopt.data.dataset import Batch, Data, Examples
 from metricopt.metrics import Metric
-from metricopt.metrics.metric import Answer
+from metricopt.metrics.asking import Answer
 from metricopt.metrics.resampling import ByQuery
 from metricopt.task.predictions import Predictions
 

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from metricopt.core.errors import MetricError
-from metricopt.metrics.metric import Answer, Metric
+from metricopt.metrics.asking import Answer
+from metricopt.metrics.metric import Metric
 
 if TYPE_CHECKING:
     from metricopt.task.probe import Probe

@@ -12,7 +12,7 @@ from metricopt.core.errors import MetricError
 from metricopt.core.tree import Tree
 from metricopt.data.dataset import Data
 from metricopt.metrics import Metric
-from metricopt.metrics.metric import Answer
+from metricopt.metrics.asking import Answer
 from metricopt.metrics.traffic import calls_beyond
 from metricopt.task.answers import answers
 from metricopt.task.predictions import Predictions

@@ -20,7 +20,7 @@ from metricopt.core.tree import rows as chosen_rows
 from metricopt.data.dataset import Batch, Data, Examples
 from metricopt.data.sampling import Kind, Sampling, checked_sampling, mixed_stream
 from metricopt.metrics import Metric
-from metricopt.metrics.metric import Answer
+from metricopt.metrics.asking import Answer
 from metricopt.task.answers import answers, resampled_costs, settled, warned
 from metricopt.task.base import Loss, Reply, Task
 from metricopt.task.loss_rule import LossRule, loss_rule

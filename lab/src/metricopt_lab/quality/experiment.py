@@ -11,9 +11,8 @@ from metricopt_lab.problems.zoo import PROBLEMS
 from metricopt_lab.quality.cell import QualityCell
 from metricopt_lab.quality.ground import Ground
 from metricopt_lab.quality.methods import METHODS, OURS, SEARCH_VERSION, methods_of
-from metricopt_lab.quality.newest import newest
 from metricopt_lab.quality.plots import plot_duels, plot_gains
-from metricopt_lab.quality.recipes import widest
+from metricopt_lab.quality.recipes import newest, widest
 from metricopt_lab.quality.settings import Settings
 from metricopt_lab.quality.tables import markdown
 

@@ -102,11 +102,11 @@ def methods_of(settings: Settings) -> list[Method]:
 
 def _ours(ground: Ground, *, queries: int, more: Mapping[str, Any]) -> Judged:
     problem, began = ground.problem, Clock()
-    with ground.shared_fits.within():
-        result = optimize(
-            problem.net, metric=problem.metric, train=given(problem.train), val=given(problem.val),
-            loss=problem.loss, queries=queries, seed=problem.seed, learn_from_val=problem.labels_visible, **more,
-        )  # fmt: skip
+    result = optimize(
+        problem.net, metric=problem.metric, train=given(problem.train), val=given(problem.val),
+        loss=problem.loss, queries=queries, seed=problem.seed, learn_from_val=problem.labels_visible,
+        finetuner=ground.shared_fits.for_a_run(), **more,
+    )  # fmt: skip
     took = began.taken + ground.shared_fits.spared
     phi = torch.stack([result.model.phi.detach().cpu(), result.proposal.cpu()])
     returned, proposed = ground.test_costs(result.model, phi)

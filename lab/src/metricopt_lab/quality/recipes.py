@@ -1,12 +1,11 @@
-"""Seeds of one recipe apart from those of another: what was measured before a change is no evidence about after it."""
+"""Records of one recipe apart from those of another: what was measured before a change tells nothing of after it."""
 
 from collections import defaultdict
 from collections.abc import Sequence
 
 from metricopt_lab.cells import Record
 from metricopt_lab.problems.zoo import PROBLEMS
-
-OURS = "metricopt"
+from metricopt_lab.quality.targets import OURS
 
 
 def by_recipe(records: Sequence[Record]) -> dict[int, list[Record]]:
@@ -20,7 +19,7 @@ def by_recipe(records: Sequence[Record]) -> dict[int, list[Record]]:
         >>> [(version, len(some)) for version, some in by_recipe([old, new, rival]).items()]
         [(200, 1), (104, 2)]
     """
-    visible = [record for record in records if PROBLEMS[record["problem"]].labels_visible]
+    visible, _ = _parted(records)
     version = defaultdict[int, int](int)
     for record in visible:
         if record["method"] == OURS:
@@ -43,4 +42,32 @@ def widest(records: Sequence[Record]) -> list[Record]:
     """
     groups = by_recipe(records).values()
     best = max(groups, key=lambda some: len({record["problem"] for record in some}), default=[])
-    return [*best, *(record for record in records if not PROBLEMS[record["problem"]].labels_visible)]
+    return [*best, *_parted(records)[1]]
+
+
+def newest(records: Sequence[Record]) -> list[Record]:
+    """Hidden records of problems and seeds that the newest version of ours was measured with, and all visible ones.
+
+    Rivals are shown with the same seeds, or with all of theirs if ours was not measured at all.
+
+    Example:
+        >>> old = {"problem": "adult_flipped_aucpr_hidden", "method": "metricopt", "seed": 100, "version": 104}
+        >>> ours = [old, old | {"seed": 102, "version": 105}]
+        >>> rivals = [old | {"method": "snes", "version": 1}, old | {"method": "snes", "seed": 102, "version": 1}]
+        >>> [(record["method"], record["seed"]) for record in newest([*ours, *rivals])]
+        [('metricopt', 102), ('snes', 102)]
+    """
+    visible, hidden = _parted(records)
+    ours = [record for record in hidden if record["method"] == OURS]
+    last = max((record["version"] for record in ours), default=0)
+    measured = {(record["problem"], record["seed"]) for record in ours if record["version"] == last}
+    kept = [record for record in hidden
+            if not ours or ((record["problem"], record["seed"]) in measured
+                            and (record["method"] != OURS or record["version"] == last))]  # fmt: skip
+    return [*visible, *kept]
+
+
+def _parted(records: Sequence[Record]) -> tuple[list[Record], list[Record]]:
+    """Those of problems with visible and with hidden labels."""
+    visible = [record for record in records if PROBLEMS[record["problem"]].labels_visible]
+    return visible, [record for record in records if not PROBLEMS[record["problem"]].labels_visible]

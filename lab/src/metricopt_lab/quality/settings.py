@@ -23,7 +23,7 @@ class Settings:
         methods: Names of methods.
 
     Example:
-        >>> Settings(half="final", seeds=2).seed_list, Settings(half="final", first_seed=103).seed_list
+        >>> Settings(half="final", seeds=2).seed_list, Settings(half="final", seeds=2, first_seed=103).seed_list
         ([100, 101], [103, 104])
         >>> Settings(queries=(150, 50))
         Traceback (most recent call last):

@@ -4,44 +4,47 @@ A run of its own for each budget would make the very same networks again: four f
 """
 
 import copy
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, final
-from unittest import mock
+from collections.abc import Callable
+from typing import Any, Self, final
 
-from metricopt.api import weights
+from metricopt.crossfit.finetuner import Anew, Finetuner
+from metricopt.crossfit.fit import Fitted, Plan
+from metricopt.crossfit.learner import Learner
+from metricopt.crossfit.training import Tick
 from metricopt_lab.rivals.weights.finetunings import Clock
 
 
 @final
-class SharedFits:
+class SharedFits(Finetuner):
     """Plans and finetunings of one problem, made once for each effort.
 
     Attributes:
-        spared: Time of what was not made again, since the last look.
+        spared: Time of what was not made again, since the last run began.
     """
 
     def __init__(self) -> None:
         self.spared = Clock(0.0, 0.0)
         self._known: dict[tuple[Any, ...], tuple[Any, Clock]] = {}
 
-    @contextmanager
-    def within(self) -> Iterator[None]:
-        """While it lasts, what `optimize` would finetune once more is what it finetuned before."""
+    def for_a_run(self) -> Self:
+        """Itself, with nothing spared yet."""
         self.spared = Clock(0.0, 0.0)
-        plan, fit = self._once("plan", weights.plan_of), self._once("fit", weights.fit)
-        with mock.patch.object(weights, "plan_of", plan), mock.patch.object(weights, "fit", fit):
-            yield
+        return self
 
-    def _once(self, name: str, make: Callable[..., Any]) -> Callable[..., Any]:
-        def made(learner: Any, *plan: Any, seed: int, **more: Any) -> Any:
-            key = (name, learner.settings, learner.tuned, learner.train_mode, seed)
-            if key in self._known:
-                self.spared += self._known[key][1]
-            else:
-                began = Clock()
-                self._known[key] = make(learner, *plan, seed=seed, **more), began.taken
-            # A copy: what is done to one run's weights is not done to the next one's.
-            return copy.deepcopy(self._known[key][0])
+    def plan(self, learner: Learner, *, seed: int, tick: Tick) -> Plan:
+        """How a learner is finetuned."""
+        return self._once("plan", learner, seed, lambda: Anew().plan(learner, seed=seed, tick=tick))
 
-        return made
+    def fit(self, learner: Learner, plan: Plan, *, seed: int, tick: Tick) -> Fitted:
+        """The finetunings of a plan."""
+        return self._once("fit", learner, seed, lambda: Anew().fit(learner, plan, seed=seed, tick=tick))
+
+    def _once(self, name: str, learner: Learner, seed: int, make: Callable[[], Any]) -> Any:
+        key = (name, learner.settings, learner.tuned, learner.train_mode, seed)
+        if key in self._known:
+            self.spared += self._known[key][1]
+        else:
+            began = Clock()
+            self._known[key] = make(), began.taken
+        # A copy: what is done to one run's weights is not done to the next one's.
+        return copy.deepcopy(self._known[key][0])

@@ -72,11 +72,11 @@ class WeightsAblation(ScaledExperiment[Ground]):
     def measure(self, ground: Ground, cell: ScaledCell) -> Record:
         """What a variant gains on test rows: what is returned, and what was found."""
         problem, began = ground.problem, Clock()
-        with ground.shared_fits.within():
-            result = optimize(
-                problem.net, metric=problem.metric, train=given(problem.train), val=given(problem.val),
-                loss=problem.loss, queries=QUERIES[cell.scale], seed=problem.seed, effort=_settings(cell),
-            )  # fmt: skip
+        result = optimize(
+            problem.net, metric=problem.metric, train=given(problem.train), val=given(problem.val),
+            loss=problem.loss, queries=QUERIES[cell.scale], seed=problem.seed, effort=_settings(cell),
+            finetuner=ground.shared_fits.for_a_run(),
+        )  # fmt: skip
         took = began.taken + ground.shared_fits.spared
         (returned,) = ground.test_costs(result.model, result.model.phi.detach()[None])
         (proposed,) = ground.test_costs(result.model, result.proposal[None])

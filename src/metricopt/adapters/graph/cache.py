@@ -5,15 +5,15 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, final
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from metricopt.adapters import AdaptedModel
 from metricopt.adapters.device import on_model, rows_apart
+from metricopt.adapters.graph.checked_cut import checked_cut, recall_of
 from metricopt.adapters.graph.recall import Recall, Remembered, each_tensor
-from metricopt.adapters.graph.split import Crossing, Cut
-from metricopt.adapters.graph.trace import CutError
+from metricopt.adapters.graph.rooms import in_a_file, in_memory
+from metricopt.adapters.graph.split import Crossing
 from metricopt.core.errors import DataError
 from metricopt.core.tree import Tree, each, joined, opened, row_count, rows, tensors_of
 from metricopt.data.dataset import Data, Examples
@@ -80,10 +80,10 @@ class PrefixCache:
         self.beat = beat
         self.bytes_in_memory = self.bytes_on_disk = 0
         probe = on_model(model, rows(probe, slice(0, 16)))
-        self.reason, self.cut = _checked_cut(model, probe) if memory else ("it is turned off", None)
+        self.reason, self.cut = checked_cut(model, probe) if memory else ("it is turned off", None)
         self.recall: Recall | None = None
         if self.cut is None and memory and model.gives_list:
-            self.reason, self.recall = _recall(model, rows(probe, slice(0, 1)))
+            self.reason, self.recall = recall_of(model, rows(probe, slice(0, 1)))
         # Of a network that cannot be cut rows may influence each other, so they stay together. On a processor they do
         # anyway; elsewhere memory is scarce enough, and of slow ones time, to find out.
         scarce = self._device.type != "cpu" or most_rows is not None
@@ -167,7 +167,7 @@ class PrefixCache:
             self.bytes_in_memory += size
             return tensor
         self.bytes_on_disk += tensor.nbytes
-        room = _in_a_file(len(tensor), tensor)
+        room = in_a_file(len(tensor), tensor)
         room.copy_(tensor)
         return room
 
@@ -315,71 +315,12 @@ class PrefixCache:
         assert self.cut is not None
         if self.bytes_in_memory + size <= self.memory:
             self.bytes_in_memory += size
-            return Crossing(_like(tensor, tensor.new_empty(rows * tensor[0].numel())) for tensor in sample)
+            return Crossing(in_memory(rows, tensor) for tensor in sample)
         free = shutil.disk_usage(tempfile.gettempdir()).free
         if self._device.type != "cpu" or self.cut.saved * rows < _WORTH_A_DISK * size or size > free // 2:
             return None
         self.bytes_on_disk += size
-        return Crossing(_in_a_file(rows, tensor) for tensor in sample)
-
-
-def _in_a_file(rows: int, like: Tensor) -> Tensor:
-    """An unfilled tensor whose memory is a file without a name, which the system removes with the last reader."""
-    with tempfile.TemporaryFile() as file:
-        flat = np.memmap(file, mode="w+", dtype=like.numpy().dtype, shape=(rows * like[0].numel(),))
-    return _like(like, torch.from_numpy(flat))
-
-
-def _like(sample: Tensor, flat: Tensor) -> Tensor:
-    """Flat memory as rows of the sample's shape, with their numbers in the same order in memory."""
-    if sample.dim() == 4 and sample.is_contiguous(memory_format=torch.channels_last):
-        _, channels, height, width = sample.shape
-        return flat.view(-1, height, width, channels).permute(0, 3, 1, 2)
-    return flat.view(-1, *sample.shape[1:])
-
-
-def _checked_cut(model: AdaptedModel, probe: Tree) -> tuple[str, Cut | None]:
-    """The cut, if it does what the model does on a few rows; otherwise what is wrong."""
-    if model.half_type is not None:
-        return f"the network is of {model.half_type}, whose rounding hides whether a cut is right", None
-    if model.moves_weights:
-        return "phi moves the weights of all layers", None
-    try:
-        cut = Cut(model, probe)
-        crossing = cut.before(probe)
-    except CutError as error:
-        return str(error), None
-    alone = cut.before(rows(probe, slice(0, max(1, (row_count(probe) or 1) // 2))))
-    if not all(_alike(part, whole[: len(part)]) for part, whole in zip(alone, crossing, strict=True)):
-        return "its rows influence each other", None
-    before = [tensor.clone() for tensor in crossing]
-    draw = torch.Generator().manual_seed(0)
-    phi = torch.randn(2, model.dim, generator=draw).to(model.phi)
-    with torch.no_grad():
-        pairs = [
-            (tensors_of(opened(cut.output(member, crossing))), tensors_of(opened(model.output(member, probe))))
-            for member in phi
-        ]
-        same = all(_alike(a, b) for one, other in pairs for a, b in zip(one, other, strict=True))
-    if not all(torch.equal(a, b) for a, b in zip(before, crossing, strict=True)):
-        return "it overwrites activations that would be kept", None
-    return ("", cut) if same else ("its trace computes something else than the network", None)
-
-
-def _recall(model: AdaptedModel, probe: Tree) -> tuple[str, Recall | None]:
-    try:
-        return "", Recall(model, probe)
-    except CutError as error:
-        return str(error), None
-
-
-def _alike(a: Tensor, b: Tensor) -> bool:
-    if a.shape != b.shape or a.dtype != b.dtype:  # autocast inside forward leaves no trace
-        return False
-    if not a.is_floating_point():
-        return torch.equal(a, b)
-    size = float(b.abs().amax()) if b.numel() else 0.0
-    return torch.allclose(a, b, rtol=1e-4, atol=1e-5 * max(size, 1e-6), equal_nan=True)
+        return Crossing(in_a_file(rows, tensor) for tensor in sample)
 
 
 def _part(given: Tree | Crossing, which: slice) -> Any:

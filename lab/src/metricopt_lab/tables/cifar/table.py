@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from metricopt.acceptance.judge import compare
+from metricopt.acceptance.climb import compare
 from metricopt.core.errors import MetricOptWarning
 from metricopt.core.seeding import stream
 from metricopt.paper.preset import PAPER_VERSION

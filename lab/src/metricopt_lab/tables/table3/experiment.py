@@ -7,7 +7,7 @@ from typing import final
 
 from torch import Tensor
 
-from metricopt.acceptance.judge import compare
+from metricopt.acceptance.climb import compare
 from metricopt.core.errors import MetricOptWarning
 from metricopt.core.seeding import stream
 from metricopt.data.dataset import Examples

@@ -10,8 +10,8 @@ from typing import final
 import torch
 from torch import Tensor
 
+from metricopt.acceptance.climb import compare
 from metricopt.acceptance.comparison import Comparison
-from metricopt.acceptance.judge import compare
 from metricopt.core.errors import MetricOptWarning
 from metricopt.core.seeding import stream
 from metricopt.crossfit.settings import ONE_RATE_VERSION
