@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from metricopt import __version__
 from metricopt.acceptance.comparison import Kept
 from metricopt.acceptance.judge import Judge
-from metricopt.acceptance.luck import luck
+from metricopt.acceptance.luck import judged_rungs
 from metricopt.acceptance.panel import panel_of
 from metricopt.adapters import AdaptedModel, Adapter, DynamicBias, EmbeddingAffine, FiLM, OutputAffine, adapt
 from metricopt.adapters.detector import detect, is_detector
@@ -372,11 +372,10 @@ def _judged(
     model = task.model
     ledger = oracle.ledger
     ledger.pulse.phase("decision")
-    rungs = outcome.rungs()
+    rungs, lucky = judged_rungs(oracle, outcome) if searched else (outcome.rungs(), ())
     checks = [_checked(judge, oracle.keep, rung) for rung in rungs]
     # If none keeps every constraint, the last one is turned down for that.
     keeping = [n for n, kept in enumerate(checks) if all(each.holds for each in kept)] or [len(rungs) - 1]
-    lucky = _luck_of(oracle, rungs) if searched else ()
     proposal, comparison = judge.keep_best(task.metric, rungs[keeping], among=len(rungs), level=level, luck=lucky)
     kept = next(checks[n] for n in keeping if torch.equal(rungs[n], proposal))
     pair = torch.stack([torch.zeros_like(proposal), proposal])
@@ -405,13 +404,6 @@ def _judged(
     ledger.note("landscape", line)
     ledger.note("result", {**result.to_dict(), "proposal": proposal, "phi": model.phi})
     return result
-
-
-def _luck_of(oracle: Oracle, rungs: Tensor) -> list[float]:
-    """Of a start or shift, whose directions are few, and of what was found in all of phi."""
-    shifts = max(1, len(oracle.probe.shift_coordinates))
-    freedoms = [shifts, oracle.dim] if len(rungs) == 2 else [oracle.dim]
-    return [luck(freedom, oracle.ledger.used) for freedom in freedoms]
 
 
 def _checked(judge: Judge, keep: Sequence[Constraint], phi: Tensor) -> tuple[Kept, ...]:
