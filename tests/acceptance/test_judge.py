@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from torch import nn
 
 from metricopt.acceptance.climb import climb, compare
 from metricopt.acceptance.comparison import Comparison
+from metricopt.acceptance.evidence import Evidence
 from metricopt.acceptance.gathering import decision_calls, gathered
 from metricopt.acceptance.judge import Judge
 from metricopt.adapters import OutputAffine, adapt
@@ -241,6 +243,16 @@ def test_in_four_of_five_resamples_it_must_be_better_than_a_plainer_one(kept, su
             assert decided(outputs, examples, seed=seed, resamples=200)[0] == kept
             seen += 1
     assert seen >= 3
+
+
+def test_stages_of_a_search_have_the_whole_error_each_and_the_likelier_one_is_kept():
+    whole = torch.tensor([0.3, 0.2, 0.199])
+    found = Evidence(whole, whole[:, None] + 0.002 * torch.randn(3, 200, generator=seeded(0)), folds=False, calls=603)
+    assert 0.5 < found.confidence(1, 2, sign=-1.0) < 0.8
+    kept, comparison = climb(mcr(), replace(found, luck=(0.0, 1.0, 1.0)), examples=600)
+    assert (kept, comparison.level, comparison.judged) == (2, 0.9, 1)
+    # As sure as before, and luckier by more than it is ahead.
+    assert climb(mcr(), replace(found, luck=(0.0, 1.0, 3.0)), examples=600)[0] == 1
 
 
 def test_a_candidate_turned_down_for_another_reason_still_counts():

@@ -67,7 +67,7 @@ class Downhill(Task):
         (3, Recipe(candidates=80, shifts=False)),
         (4, Recipe(candidates=80, guided=False)),
         (5, Recipe(candidates=80, whiten=False)),
-        (6, Recipe(candidates=80, views=False)),
+        (6, Recipe(candidates=80, views=False, descent=30)),
         (7, Recipe(candidates=300, descent=0)),
     ],
     ids=["one", "two", "three", "no shifts", "not guided", "not whitened", "over phi", "no descent"],

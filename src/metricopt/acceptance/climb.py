@@ -12,6 +12,7 @@ from metricopt.data.dataset import Data
 from metricopt.metrics import Metric
 
 _SURE = 0.8  # share of the resamples in which one candidate is better than a plainer one
+_LIKELIER = 0.5  # the same where the luck of either is allowed for
 
 
 def climb(
@@ -22,6 +23,8 @@ def climb(
     Each of k has to be better than the original, tested at 1/k of the error that `level` allows, so that all together
     err no more. Where a plainer one is, the next is kept instead if it is better than that in four of five resamples:
     to ask for as much again would lose most of what is found beyond a threshold, to ask for nothing would follow luck.
+    Where luck is allowed for, they are stages of one search: each is tested at the whole error, and the later one is
+    kept if it is the likelier to be better.
 
     Args:
         metric: What they are compared by.
@@ -45,7 +48,8 @@ def climb(
     """
     sign = 1.0 if metric.goal == "max" else -1.0
     candidates = len(found.whole)
-    judged = max(among, candidates - 1)
+    # Stages of one search, whose luck is allowed for as if nothing but luck had chosen them, do not err each anew.
+    judged, sure = (1, _LIKELIER) if found.luck else (max(among, candidates - 1), _SURE)
     each = 1 - (1 - level) / judged
 
     def between(one: int, other: int) -> Comparison:
@@ -63,7 +67,7 @@ def climb(
 
     kept = 0
     for candidate in range(1, candidates):
-        if between(0, candidate).accepted and (not kept or between(kept, candidate).confidence >= _SURE):
+        if between(0, candidate).accepted and (not kept or between(kept, candidate).confidence >= sure):
             kept = candidate
     shown = kept or candidates - 1
     return shown, between(0, shown)

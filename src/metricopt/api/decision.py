@@ -11,7 +11,7 @@ from torch import Tensor
 
 from metricopt.acceptance.comparison import Comparison, Kept
 from metricopt.acceptance.judge import Judge
-from metricopt.acceptance.luck import luck
+from metricopt.acceptance.luck import judged_rungs
 from metricopt.acceptance.panel import panel_of
 from metricopt.api.plan import Plan
 from metricopt.api.problem import Problem
@@ -89,11 +89,10 @@ def decided(
         less_luck: Whether the judge's rows were searched, so that the luck of that is taken off.
     """
     oracle.ledger.pulse.phase("decision")
-    rungs = outcome.rungs()
+    rungs, lucky = judged_rungs(oracle, outcome) if less_luck else (outcome.rungs(), ())
     checks = [_checked(judge, oracle.keep, rung) for rung in rungs]
     # If none keeps every constraint, the last one is turned down for that.
     keeping = [n for n, kept in enumerate(checks) if all(each.holds for each in kept)] or [len(rungs) - 1]
-    lucky = _luck_of(oracle, rungs) if less_luck else ()
     proposal, comparison = judge.keep_best(task.metric, rungs[keeping], among=len(rungs), level=level, luck=lucky)
     kept = next(checks[n] for n in keeping if torch.equal(rungs[n], proposal))
     return Decision(proposal, comparison, kept)
@@ -103,13 +102,6 @@ def _checked(judge: Judge, keep: Sequence[Constraint], phi: Tensor) -> tuple[Kep
     """The constraints at one phi (dim,) on the judge's rows."""
     pair = torch.stack([torch.zeros_like(phi), phi])
     return tuple(judge.check(constraint, pair) for constraint in keep)
-
-
-def _luck_of(oracle: Oracle, rungs: Tensor) -> list[float]:
-    """Of a start or shift, whose directions are few, and of what was found in all of phi."""
-    shifts = max(1, len(oracle.probe.shift_coordinates))
-    freedoms = [shifts, oracle.dim] if len(rungs) == 2 else [oracle.dim]
-    return [luck(freedom, oracle.ledger.used) for freedom in freedoms]
 
 
 def concluded(

@@ -98,7 +98,7 @@ class Result:
 
     @property
     def plainer(self) -> bool:
-        """Whether a start or a shift of outputs is kept: the search's best was not surely better on held-out data."""
+        """Whether a start, a shift of outputs or an earlier point is kept: the search's best was not surely better."""
         return self.accepted and not torch.equal(self.proposal, self.outcome.phi)
 
     def merge(self) -> nn.Module:
@@ -184,7 +184,9 @@ class Result:
         held = self.comparison
         broken = [kept for kept in self.kept if not kept.holds]
         why = f" ({broken[0].text} is not sure: {broken[0].bound:.4f})" if broken and held.accepted else ""
-        step = " (a start or shift of the outputs: the search's best was not surely better)" if self.plainer else ""
+        step = (
+            " (a start, a shift or an earlier point: the search's best was not surely better)" if self.plainer else ""
+        )
         verdict = f"accepted{step}" if self.accepted else f"not accepted{why}: the original model is returned"
         if self.verdict == "likely better, not sure":
             verdict = f"likely better ({held.confidence:.0%}), not sure: the original model is returned, see .proposed"

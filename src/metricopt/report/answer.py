@@ -52,7 +52,9 @@ def verdict_of(run: Run) -> tuple[str, str]:
         return _unfinished(run)
     kind, said = _judged(found)
     if kind == "yes" and run.result.get("plainer") and run.judged is None:
-        said += " It is a start or a shift of the outputs: the search's best was not surely better."
+        said += (
+            " It is a start or a shift of the outputs, or an earlier point: the search's best was not surely better."
+        )
     early = run.result.get("stopped")
     return kind, f"{said} The search ended early: {early}." if early else said
 

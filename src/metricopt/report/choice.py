@@ -30,8 +30,8 @@ def _why_not(run: Run, lowest: int) -> str:
     better = f"Query {lowest + 1} answered better there ({_value(run, lowest)})"
     if run.result.get("plainer"):
         return (
-            f"{better}, but what is kept is a start or a shift of the outputs, and on held-out data the search's best "
-            f"was not surely better than that."
+            f"{better}, but what is kept is a start or a shift of the outputs, or an earlier point, and the "
+            f"search's best was not surely better than that."
         )
     tried = plural(int(run.answered.sum()), "answer")
     return f"{better}, but by no more than the luck of the best among {tried}."

@@ -22,6 +22,7 @@ _NOISE_RATIOS = (1e-4, 1e-3, 1e-2, 1e-1)
 _ROUNDING = 1e-10
 _JITTER = 1e-5
 
+_NEAR = 2.0  # distance from the origin up to which it serves as the centre: that of all views but raw ones
 _LARGE = 100.0  # distance from the centre, from where single precision is too coarse for those between points
 
 
@@ -151,11 +152,13 @@ def squared_distances(a: Tensor, b: Tensor) -> Tensor:
         [[2.0]]
     """
     # One product of matrices: features are thousands, and differences row by row would take as many passes. Centred
-    # first: points far from the origin but near each other would lose their distance to rounding.
-    centre = b.mean(0)
-    same, a = a is b, a - centre
-    b = a if same else b - centre
-    squares = torch.linalg.vecdot(b, b)
+    # first if need be: points far from the origin but near each other would lose their distance to rounding.
+    same, squares = a is b, torch.linalg.vecdot(b, b)
+    if float(squares.amax()) > _NEAR**2:
+        centre = b.mean(0)
+        a = a - centre
+        b = a if same else b - centre
+        squares = torch.linalg.vecdot(b, b)
     if float(squares.amax()) > _LARGE**2:
         # Far apart from each other, too: in single precision the small distances would be lost beside the large ones.
         a, b = a.double(), b.double()

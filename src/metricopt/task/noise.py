@@ -49,6 +49,14 @@ class Noise:
             return self._task.doubt_guess(phi, other)
         return _spread(one - two, otherwise=math.inf)
 
+    def lead(self, phi: Tensor, other: Tensor) -> float | None:
+        """Standard errors by which one phi (dim,) is better than another; None of a metric that is not resampled."""
+        one, two = self._remembered(phi), self._remembered(other)
+        if one is None or two is None:
+            return None
+        gain, doubt = float((two - one).nanmean()), _spread(two - one, otherwise=math.inf)
+        return gain / doubt if doubt > 0 else math.copysign(math.inf, gain) if gain else 0.0
+
     def _remembered(self, phi: Tensor) -> Tensor | None:
         """Costs on resamples, of the last few phi asked about for nothing: they are compared again and again."""
         key = phi.numpy().tobytes()

@@ -247,6 +247,10 @@ class Oracle:
         """Standard error of the difference of two costs, each phi (dim,), due to the finite metric data."""
         return self._noise.doubt(phi, other)
 
+    def lead(self, phi: Tensor, other: Tensor) -> float | None:
+        """Standard errors by which one phi (dim,) is better than another; None of a metric that is not resampled."""
+        return self._noise.lead(phi, other)
+
 
 def unanswered(metrics: int, lost: int) -> Said:
     """What is known of a question that every worker has died over.

@@ -123,7 +123,7 @@ class SupervisedProbe(Probe):
         where = self._task.model.shift_coordinates
         return torch.zeros(0, dtype=torch.long) if where is None else torch.arange(self.dim)[where]
 
-    def directions(self, phi: Tensor, *, rows: int = 4096, bands: int = 3) -> Tensor:
+    def directions(self, phi: Tensor, *, rows: int = 1024, bands: int = 3) -> Tensor:
         """Loss gradients of the examples of each class and, within it, of low, middle and high loss: (groups, dim).
 
         They span the trade-offs between kinds of examples that metrics are about: the guidance of Eq. 3 with a
