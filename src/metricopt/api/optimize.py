@@ -34,6 +34,7 @@ from metricopt.api.preflight import (
     check_workers,
 )
 from metricopt.api.result import Result
+from metricopt.api.transfer import Transfer, carried_value
 from metricopt.api.watching import Watch
 from metricopt.api.ways import Effort, Tune, learner_of, settings_of, way_of, within_folds
 from metricopt.api.weights import crossfitted, forget
@@ -96,6 +97,7 @@ def optimize(
     learn_from_val: bool = True,
     preset: Preset = "default",
     recipe: Recipe | None = None,
+    value: Any = None,
     sampling: Sampling | None = None,
     batch_size: int = 256,
     seed: int = 0,
@@ -144,6 +146,8 @@ def optimize(
         preset: "default"; "paper" for the paper's two stages with two declared deviations, its own adapter unless one
             is given, and as many tasks as the queries pay for; "paper-letter" for its text to the letter, which fails.
         recipe: Settings of the default search.
+        value: What another search has learnt, to begin with: its `Result`, the `Path` that `Result.save_value` wrote, the
+            name of a value function on the shelf, or a `CarriedValue`. It is let go of where it misleads.
         sampling: Mini-batches as they come, "plain", with every class equally often, "balanced", or with several rows
             of a class, `PerClass(4)`, as is the default for metrics of retrieval.
         batch_size: Rows a mini-batch.
@@ -189,6 +193,7 @@ def optimize(
     metric = as_metric(metric)
     one_of(preset, get_args(Preset), what="preset")
     check_plan(queries, recipe, max_failures, preset=preset)
+    carried = carried_value(value, preset=preset)
     queries = int(queries)
     check_parts(net, adapter, loss, keep)
     settings = settings_of(effort, batch_size)
@@ -202,7 +207,7 @@ def optimize(
         keep=keep,
         learns=learn_from_val,
         adapter=adapter,
-        search=recipe is not None or preset != "default",
+        search=recipe is not None or carried is not None or preset != "default",
         net=net,
     )
     train, val = both_of(train, val, datamodule)
@@ -249,6 +254,7 @@ def optimize(
         keep = [replace(each, metric=within_folds(each.metric, sets["val"], folds, seed=seed)) for each in keep]
     oracle = Oracle(task, _granted(ledger, queries, max_failures), keep=keep)
     recipe = Recipe() if recipe is None else recipe
+    transfer = Transfer(task, recipe, carried, queries=queries)
     facts = {
         "queries": queries,
         "seed": seed,
@@ -258,6 +264,7 @@ def optimize(
         "confidence": confidence,
         "max_failures": oracle.ledger.max_failures,
         **({} if workers == 1 else {"workers": workers}),
+        **transfer.facts,
     }
     folder = run_folder(run_dir)
     heard: list[Event] = []
@@ -278,7 +285,13 @@ def optimize(
                 judge = _judge(oracle, sets, chosen, seed=seed)
             else:
                 outcome, correlation = propose(
-                    oracle, queries=queries, preset=preset, recipe=recipe, seed=seed, watching=watching
+                    oracle,
+                    queries=queries,
+                    preset=preset,
+                    recipe=recipe,
+                    seed=seed,
+                    watching=watching,
+                    transfer=transfer,
                 )
                 rows = sets["val"] if searched else sets["holdout"]
                 judge = Judge(task.model, rows, ledger=ledger, seed=seed, most_rows=task.most_rows)
@@ -292,7 +305,8 @@ def optimize(
                 forget(folder)
         finally:
             ledger.journal = ledger.pulse.tell = oracle.crew = None
-    return replace(result, events=tuple(heard if folder is None else read_events(folder / NAME)))
+    events = tuple(heard if folder is None else read_events(folder / NAME))
+    return replace(result, events=events, carried=transfer.learnt())
 
 
 def _judge(oracle: Oracle, sets: dict[str, Data], chosen: Chosen, *, seed: int) -> Judge:
@@ -433,10 +447,12 @@ def propose(
     recipe: Recipe | None = None,
     seed: int = 0,
     watching: Watch | None = None,
+    transfer: Transfer | None = None,
 ) -> tuple[Outcome, float]:
     """The search alone: a proposal and the rank correlation of the value function with unseen observations.
 
-    `watching` hears of the first answer, about the original model, and bounds what comes before the second.
+    `watching` hears of the first answer, about the original model, and bounds what comes before the second. `transfer`
+    has what the search begins with, and what it leaves.
 
     Example:
         >>> from metricopt.data.dataset import Examples
@@ -462,7 +478,8 @@ def propose(
         oracle.ledger.pulse.phase("search", total=queries)
         return found
 
-    found = walk(oracle, queries=queries, seed=seed, starts=starts, recipe=recipe)
+    brought, keepsake = (None, None) if transfer is None else (transfer.brought, transfer.keepsake)
+    found = walk(oracle, queries=queries, seed=seed, starts=starts, recipe=recipe, value=brought, keepsake=keepsake)
     return found.outcome, found.rank_correlation
 
 
