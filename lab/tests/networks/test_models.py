@@ -46,5 +46,7 @@ def test_the_small_network_has_two_convolutions_and_three_linear_layers():
 
 
 def test_the_networks_are_known_by_name():
-    assert set(MODELS) == {"tabular_mlp", "resnet32", "small_convnet", "omniglot_embedding"}
+    assert set(MODELS) == {
+        "tabular_mlp", "resnet32", "small_convnet", "omniglot_embedding", "nasnet_a", "resnet18",
+    }  # fmt: skip
     assert MODELS["resnet32"] is resnet32

@@ -146,8 +146,8 @@ def optimize(
         preset: "default"; "paper" for the paper's two stages with two declared deviations, its own adapter unless one
             is given, and as many tasks as the queries pay for; "paper-letter" for its text to the letter, which fails.
         recipe: Settings of the default search.
-        value: What another search has learnt, to begin with: its `Result`, the `Path` that `Result.save_value` wrote, the
-            name of a value function on the shelf, or a `CarriedValue`. It is let go of where it misleads.
+        value: What another search has learnt, to begin with: its `Result`, the `Path` that `Result.save_value` wrote,
+            the name of a value function on the shelf, or a `CarriedValue`. It is let go of where it misleads.
         sampling: Mini-batches as they come, "plain", with every class equally often, "balanced", or with several rows
             of a class, `PerClass(4)`, as is the default for metrics of retrieval.
         batch_size: Rows a mini-batch.

@@ -56,7 +56,7 @@ class WarmStart:
         self._forecast, self._same = forecast, same_metric
         self._allowance = math.floor(_ALLOWANCE * queries)
         self._trial = min(TRIAL, self._allowance)
-        self._idle, self._ahead = self._trial, 0.0
+        self._idle, self._ahead = 0, 0.0
         self._outputs, self._costs = torch.zeros(0, 0, 0), torch.zeros(0)
         self._said: list[tuple[float, float]] = []  # forecast and answer
         self.holds, self.why = self._trial > 0, "" if self._trial else "there are too few queries to try it"
@@ -159,7 +159,7 @@ class WarmStart:
         self._idle = 0 if gained else self._idle + len(costs)
         if self._ahead < _MISLEADS:
             self._let_go("the search's own value function forecasts better")
-        elif self._idle + self._trial > self._allowance:
+        elif self._trial + self._idle + len(costs) > self._allowance:  # as many are asked next
             self._let_go(f"{self._idle} queries have gained nothing")
 
     def _let_go(self, why: str) -> None:
