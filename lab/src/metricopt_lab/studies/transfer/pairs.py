@@ -104,7 +104,7 @@ class Pair:
 
     Example:
         >>> PAIRS["metric"].about
-        'other metric, same model and rows: error rate, then kappa'
+        'other metric, same model and rows: macro F1, then kappa'
     """
 
     about: str
@@ -133,8 +133,8 @@ PAIRS: Mapping[str, Pair] = MappingProxyType(
                         replace(_forest, hidden=(64, 64))),
         "network_ranking": Pair("other network, same rows, AUCPR of two classes: 100-30-10 units, then 64-64", _income,
                                 replace(_income, hidden=(64, 64))),
-        "metric": Pair("other metric, same model and rows: error rate, then kappa", _forest,
-                       replace(_forest, metric=kappa7)),
+        "metric": Pair("other metric, same model and rows: macro F1, then kappa",
+                       replace(_forest, metric=METRICS["macro_f1"]), replace(_forest, metric=kappa7)),
         "shift": Pair("same model used elsewhere: area 2, then area 3", _forest, replace(_forest, areas=(0, 3))),
         "data": Pair("other data of the same classes, another network trained on them: areas 0 to 2, then 2 to 0",
                      _forest, replace(_forest, areas=(2, 0))),
