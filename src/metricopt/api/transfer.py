@@ -71,4 +71,4 @@ class Transfer:
         if not isinstance(self._task, SupervisedTask) or len(self.keepsake.costs) < 2:
             return None
         place = place_of(self._task, rows=self._rows)
-        return self.keepsake.value(self._task, place, queries=len(self.keepsake.costs))
+        return self.keepsake.value(self._task, place, rows=self._rows, answers=len(self.keepsake.costs))

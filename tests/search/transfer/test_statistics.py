@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from metricopt.search.transfer.place import reference_of
 from metricopt.search.transfer.statistics import statistics
 
 
@@ -32,3 +33,12 @@ def test_one_output_is_two_classes():
     two = torch.cat([torch.zeros_like(one), one], 2)
     reference = torch.arange(20) % 2
     assert torch.allclose(statistics(one, reference), statistics(two, reference), atol=1e-6)
+
+
+def test_truth_is_that_of_the_rows_looked_at_however_they_are_spread(small_task):
+    task = small_task(9)
+    task.labels_visible = True
+    outputs = task.probe().shown(torch.zeros(1, task.dim), rows=2)[0]
+    reference = reference_of(task, outputs, rows=2)
+    assert reference.tolist() == task.search.targets[task.probe().rows_shown(rows=2)].tolist()
+    assert len(reference) == len(outputs)

@@ -49,8 +49,8 @@ def run_command(
     is one.
 
     **table4**: value functions carried to NASNet-A on Tiny ImageNet from CIFAR-10 and from ResNet-18, beside losses,
-    and the second run; it takes networks that `metricopt pretrain` left in METRICOPT_CACHE. **transfer**: queries that a
-    search saves by what another one has learnt.
+    and the second run; it takes networks that `metricopt pretrain` left in METRICOPT_CACHE. **transfer**: queries that
+    a search saves by what another one has learnt.
 
     **value-health**: whether value functions tell anything about the metric, with the remedy if not.
 

@@ -55,5 +55,5 @@ def brought(value: CarriedValue, task: SupervisedTask, *, queries: int, rows: in
     original = None
     if kind == "statistics":
         outputs = task.probe().shown(torch.zeros(1, task.dim), rows=rows)[0]
-        original = Original(outputs, reference_of(task, outputs))
+        original = Original(outputs, reference_of(task, outputs, rows=rows))
     return Bringing(value, kind, queries, value.place.metric == here.metric, original)

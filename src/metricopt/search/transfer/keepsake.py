@@ -57,7 +57,7 @@ class Keepsake:
         spread = rest[torch.linspace(0, len(rest) - 1, most - len(best)).round().long()]
         return torch.cat([torch.zeros(1, dtype=torch.long), best, spread]).unique()[:most]
 
-    def value(self, task: SupervisedTask, place: Place, **about: object) -> CarriedValue | None:
+    def value(self, task: SupervisedTask, place: Place, *, rows: int, **about: object) -> CarriedValue | None:
         """What was gathered as a value function to take along; None of fewer than two answers."""
         if len(self.costs) < 2:
             return None
@@ -66,5 +66,5 @@ class Keepsake:
         told = torch.zeros(0, 0)
         if place.against:
             seen = self.outputs.float()
-            told = statistics(seen, reference_of(task, seen[0]))
+            told = statistics(seen, reference_of(task, seen[0], rows=rows))
         return CarriedValue(place, self.costs, self.points, outputs, told, self.settings, about)

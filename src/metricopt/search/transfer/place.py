@@ -108,15 +108,14 @@ def layout_of(model: AdaptedModel) -> str:
     return f"{' + '.join(f'{name} of {size}' for name, size in zip(names, sizes, strict=True))}, seed {model.seed}"
 
 
-def reference_of(task: SupervisedTask, outputs: Tensor) -> Tensor:
-    """The class (n,) that each row looked at is compared with: the true one where labels are visible.
+def reference_of(task: SupervisedTask, outputs: Tensor, *, rows: int) -> Tensor:
+    """The class (n,) that each of so many rows looked at is compared with: the true one where labels are visible.
 
     Otherwise the one that the original, whose outputs (n, columns) are given, says.
     """
     truth = _truth(task)
     if truth is not None:
-        step = -(-len(truth) // len(outputs))
-        return truth[::step][: len(outputs)].cpu()
+        return truth[task.probe().rows_shown(rows=rows).to(truth.device)].cpu()
     return (outputs[:, 0] > 0).long() if outputs.shape[1] == 1 else outputs.argmax(1)
 
 

@@ -66,16 +66,16 @@ class WarmStart:
         if not self.holds:
             return
         probe, before = archive.oracle.probe, archive.best_cost
-        known, costs = archive.known()
+        (known, costs), made = archive.known(), len(archive.costs)
         outputs = probe.shown(known, rows=rows)  # the original comes first
         self._said = list(zip(self._forecast(known, outputs)[0].tolist(), costs.tolist(), strict=True))
         chosen = self._climb(archive, propose, (known, outputs), rows)
         archive.observe(chosen[~archive.asked(chosen)], stage="transfer")
         archive.wait()
-        fresh = archive.points[len(known) :]
+        fresh = archive.points[made:]
         said = self._forecast(fresh, probe.shown(fresh, rows=rows))[0] if len(fresh) else torch.zeros(0)
         self._said += [
-            pair for pair in zip(said.tolist(), archive.costs[len(known) :].tolist(), strict=True) if pair[1] == pair[1]
+            pair for pair in zip(said.tolist(), archive.costs[made:].tolist(), strict=True) if pair[1] == pair[1]
         ]
         agrees = rank_correlation(*zip(*self._said, strict=True), least=4)
         if archive.best_cost >= before and agrees < _AGREES:

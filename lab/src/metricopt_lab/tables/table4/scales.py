@@ -1,5 +1,6 @@
 """How much of the images, which layers, and how many steps and queries, at each scale of Table 4."""
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -97,7 +98,8 @@ def network(model: str, data: str, scale: str, images: Cifar10Split) -> nn.Modul
     if scale == "smoke":
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derived_seed(0, "table4", model, data))
-            net = MODELS[model](classes=1 + int(images.train.targets.max()))
+            small = {"filters": 4} if model == "nasnet_a" else {"width": 4}
+            net = MODELS[model](classes=1 + int(images.train.targets.max()), **small)
         few = images.train.rows(torch.arange(128))
         return pretrain(net, few, epochs=1, batch_size=32)
     folder = cache_folder() / f"{model}_{data}"
@@ -112,7 +114,7 @@ def network(model: str, data: str, scale: str, images: Cifar10Split) -> nn.Modul
 
 def problem(model: str, data: str, scale: str, seed: int) -> Problem:
     """A network on its images, with FiLM alone and the error rate to lower."""
-    size, images = SCALES[scale], image_set(data)
+    size, images = SCALES[scale], _images(data)
     draw = stream(seed, "table4", data)
     index = {
         "train": (images.train, torch.randperm(len(images.train), generator=draw)[: size.train]),
@@ -135,6 +137,10 @@ def problem(model: str, data: str, scale: str, seed: int) -> Problem:
         f"{len(parts['test'].targets)} test images; FiLM alone with d = {size.dim}, T = {size.stages.steps}",
         seed=seed,
     )
+
+
+# Three problems of a seed share them, and turning bytes into normalised numbers takes seconds.
+_images = functools.cache(image_set)
 
 
 def _rows(data: Examples, index: torch.Tensor) -> Examples:
