@@ -84,7 +84,8 @@ def read_carried(content: bytes, *, name: str) -> CarriedValue:
     if set(tensors) != {"costs", "points", "outputs", "statistics"}:
         raise FileFormatError(f"{name} has the tensors {sorted(tensors)}; expected those of a value function")
     settings = {key: float(number) for key, number in facts["settings"].items()}
-    return CarriedValue(place_from(facts["place"]), **tensors, settings=settings, about=facts["about"])
+    costs, points, outputs, told = (tensors[each] for each in ("costs", "points", "outputs", "statistics"))
+    return CarriedValue(place_from(facts["place"]), costs, points, outputs, told, settings, facts["about"])
 
 
 def _check_header(facts: dict[str, Any], name: str) -> None:

@@ -19,7 +19,7 @@ def fitting_kind(value: CarriedValue, here: Place) -> Kind:
         Traceback (most recent call last):
         metricopt.core.errors.FileFormatError: the value function is of phi with the layout 'FiLM of 2, seed 0', ...
     """
-    kinds = KINDS if value.kind is None else (value.kind,)
+    kinds: tuple[Kind, ...] = KINDS if value.kind is None else (value.kind,)
     obstacles = {kind: obstacle(value, here, kind) for kind in kinds}
     fitting = [kind for kind in kinds if not obstacles[kind]]
     if not fitting:

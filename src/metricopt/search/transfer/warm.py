@@ -99,9 +99,9 @@ class WarmStart:
             scores.append(self._cautious(around, outputs[-1]))
         tried, score = torch.cat(points[1:]), torch.cat(scores[1:])
         self._remember(tried, torch.cat(outputs[1:]), score)
-        ways = [scored.argmin() for scored in (score, score[: (_CLIMBS // 2) * _LOOKS])]
-        rest = score.argsort()[1 : self._trial]
-        return tried[torch.stack([*ways, *rest]).unique()][: self._trial]
+        order, halfway = score.argsort(stable=True).tolist(), int(score[: _CLIMBS // 2 * _LOOKS].argmin())
+        # Half way there, too: a value function is surer of what is nearer to where it was learnt.
+        return tried[list(dict.fromkeys([order[0], halfway, *order]))[: self._trial]]
 
     def _cautious(self, points: Tensor, outputs: Tensor) -> Tensor:
         mean, std = self._forecast(points, outputs)

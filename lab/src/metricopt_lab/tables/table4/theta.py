@@ -52,7 +52,7 @@ def trained(
     """
     net = copy.deepcopy(net).eval()
     for parameter in net.parameters():
-        parameter.requires_grad_(requires_grad=True)
+        parameter.requires_grad_()
     optimizer = make(list(net.parameters()), steps)
     draw = torch.Generator().manual_seed(derived_seed(seed, "table4", "theta"))
     batches = batch_stream(train, 1, batch_size=batch_size, sampling="plain", generator=draw)
