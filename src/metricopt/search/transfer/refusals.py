@@ -21,7 +21,7 @@ def fitting_kind(value: CarriedValue, here: Place) -> Kind:
     """
     kinds: tuple[Kind, ...] = KINDS if value.kind is None else (value.kind,)
     obstacles = {kind: obstacle(value, here, kind) for kind in kinds}
-    fitting = [kind for kind in kinds if not obstacles[kind]]
+    fitting: list[Kind] = [kind for kind in kinds if not obstacles[kind]]
     if not fitting:
         raise FileFormatError(
             f"{next(iter(obstacles.values()))}; expected the same: leave the value out, or learn another"

@@ -46,8 +46,8 @@ def trained(
         >>> data = Examples(torch.eye(2).repeat(20, 1), torch.tensor([1, 0]).repeat(20))
         >>> net = nn.Linear(2, 2)
         >>> after = trained(net, data, momentum, steps=50, batch_size=20, seed=0)
-        >>> before, now = (float(functional.cross_entropy(each(data.inputs), data.targets)) for each in (net, after))
-        >>> now < before
+        >>> before, now = (functional.cross_entropy(each(data.inputs), data.targets) for each in (net, after))
+        >>> bool(now < before)
         True
     """
     net = copy.deepcopy(net).eval()
