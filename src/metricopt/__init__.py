@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from metricopt.run.events import read_events
     from metricopt.run.ledger import QueryLedger
     from metricopt.search import Recipe
+    from metricopt.search.transfer import CarriedValue, load_carried, save_carried
     from metricopt.task.base import Task
     from metricopt.task.oracle import Oracle
     from metricopt.task.supervised import SupervisedTask
@@ -87,6 +88,7 @@ _HOMES = {
     "metricopt.run.events": ("read_events",),
     "metricopt.run.ledger": ("QueryLedger",),
     "metricopt.search": ("Recipe",),
+    "metricopt.search.transfer": ("CarriedValue", "load_carried", "save_carried"),
     "metricopt.task.base": ("Task",),
     "metricopt.task.oracle": ("Oracle",),
     "metricopt.task.supervised": ("SupervisedTask",),
@@ -98,6 +100,7 @@ __all__ = [
     "PAPER",
     "PAPER_LETTER",
     "Biases",
+    "CarriedValue",
     "CommandMetric",
     "Comparison",
     "ConditionalNorm",
@@ -136,6 +139,7 @@ __all__ = [
     "from_trainer",
     "learn_value_function",
     "load_adapter",
+    "load_carried",
     "load_optimizer",
     "load_result",
     "load_value",
@@ -147,6 +151,7 @@ __all__ = [
     "read_events",
     "remove",
     "save_adapter",
+    "save_carried",
     "save_optimizer",
     "save_value",
     "study",

@@ -75,7 +75,12 @@ def test_threads_are_those_asked_for_during_the_training_only(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["resnet23"], "model is 'resnet23'; expected 'small_convnet' or 'resnet32': did you mean 'resnet32'?"),
+        (
+            ["resnet23"],
+            "model is 'resnet23'; expected 'small_convnet', 'resnet32', 'nasnet_a' or 'resnet18': did you mean "
+            "'resnet32'?",
+        ),
+        (["nasnet_a", "--data", "imagenet"], "image data is 'imagenet'; expected 'cifar10' or 'tinyimagenet'"),
         (["resnet32", "--loss", "cross"], "there is no loss named 'cross'; did you mean 'cross_entropy'?"),
         (["resnet32", "--device", "tpu"], "device is 'tpu'; expected 'auto', 'cpu' or 'cuda'"),
         (["resnet32", "--lr", "-1"], "the learning rate is -1.0; expected a positive number"),

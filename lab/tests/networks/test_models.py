@@ -46,5 +46,36 @@ def test_the_small_network_has_two_convolutions_and_three_linear_layers():
 
 
 def test_the_networks_are_known_by_name():
-    assert set(MODELS) == {"tabular_mlp", "resnet32", "small_convnet", "omniglot_embedding"}
+    assert set(MODELS) == {
+        "tabular_mlp", "resnet32", "small_convnet", "omniglot_embedding", "nasnet_a", "resnet18",
+    }  # fmt: skip
     assert MODELS["resnet32"] is resnet32
+
+
+def test_nasnet_a_has_the_cells_of_the_paper_and_concatenates_them():
+    net = MODELS["nasnet_a"](classes=7, filters=4)
+    kinds = [cell.reduces for cell in net.cells]
+    assert kinds == [False, True, False, True, False]
+    x = torch.zeros(2, 12, 16, 16)
+    first = net.cells[0](x, x)
+    assert first.shape == (2, 6 * 4, 16, 16)  # the input and five blocks
+    assert net.cells[1](x, first).shape == (2, 4 * 8, 8, 8)  # four blocks that no other uses
+    assert net(torch.zeros(2, 3, 32, 32)).shape == (2, 7)
+    # Figure 4: five pairs of operations a cell, of which five are separable convolutions, each applied twice.
+    depthwise = [m for m in net.cells[1].modules() if isinstance(m, nn.Conv2d) and m.groups > 1]
+    assert sorted(m.kernel_size[0] for m in depthwise) == [3, 3, 5, 5, 5, 5, 7, 7, 7, 7]
+
+
+def test_resnet18_has_18_weighted_layers_beside_its_projections():
+    net = MODELS["resnet18"](classes=5, width=4)
+    layers = [
+        m for m in net.modules() if isinstance(m, nn.Linear | nn.Conv2d) and getattr(m, "kernel_size", 0) != (1, 1)
+    ]
+    assert len(layers) == 18
+    assert net(torch.zeros(2, 3, 32, 32)).shape == (2, 5)
+
+
+def test_both_take_the_same_film_of_the_same_size():
+    for name in ("nasnet_a", "resnet18"):
+        model = adapt(MODELS[name](), FiLM(dim=8), example=torch.zeros(2, 3, 32, 32))
+        assert model.dim == 8

@@ -19,6 +19,7 @@ from metricopt.api.problem import problem_of
 from metricopt.api.propose import propose
 from metricopt.api.recording import granted, recorded, staffed, start_of
 from metricopt.api.result import Result
+from metricopt.api.transfer import Transfer, carried_value
 from metricopt.api.watching import Watch
 from metricopt.api.ways import Effort, Tune, settings_of, way_of
 from metricopt.api.weights import crossfitted, forget
@@ -57,6 +58,7 @@ def optimize(
     learn_from_val: bool = True,
     preset: Preset = "default",
     recipe: Recipe | None = None,
+    value: Any = None,
     sampling: Sampling | None = None,
     batch_size: int = 256,
     seed: int = 0,
@@ -106,6 +108,8 @@ def optimize(
         preset: "default"; "paper" for the paper's two stages with two declared deviations, its own adapter unless one
             is given, and as many tasks as the queries pay for; "paper-letter" for its text to the letter, which fails.
         recipe: Settings of the default search.
+        value: What another search has learnt, to begin with: its `Result`, the `Path` that `Result.save_value` wrote,
+            the name of a value function on the shelf, or a `CarriedValue`. It is let go of where it misleads.
         sampling: Mini-batches as they come, "plain", with every class equally often, "balanced", or with several rows
             of a class, `PerClass(4)`, as is the default for metrics of retrieval.
         batch_size: Rows a mini-batch.
@@ -153,6 +157,7 @@ def optimize(
     began = time.perf_counter()
     metric = as_metric(metric)
     check_plan(queries, recipe, max_failures, preset=preset)
+    carried = carried_value(value, preset=preset)
     queries = int(queries)
     check_parts(net, adapter, loss, keep)
     settings = settings_of(effort, batch_size)
@@ -165,7 +170,7 @@ def optimize(
         keep=keep,
         learns=learn_from_val,
         adapter=adapter,
-        search=recipe is not None or preset != "default",
+        search=recipe is not None or carried is not None or preset != "default",
         net=net,
     )
     train, val = both_of(train, val, datamodule)
@@ -198,6 +203,7 @@ def optimize(
     oracle = Oracle(task, granted(ledger, queries, max_failures), keep=keep)
     ledger = oracle.ledger
     recipe = Recipe() if recipe is None else recipe
+    transfer = Transfer(task, recipe, carried, queries=queries)
     facts = {
         "queries": queries,
         "seed": seed,
@@ -207,6 +213,7 @@ def optimize(
         "confidence": confidence,
         "max_failures": ledger.max_failures,
         **({} if workers == 1 else {"workers": workers}),
+        **transfer.facts,
     }
     folder = run_folder(run_dir)
     heard: list[Event] = []
@@ -221,7 +228,13 @@ def optimize(
         if learner is None:
             chosen = None
             outcome, correlation = propose(
-                oracle, queries=queries, preset=preset, recipe=recipe, seed=seed, watching=watching
+                oracle,
+                queries=queries,
+                preset=preset,
+                recipe=recipe,
+                seed=seed,
+                watching=watching,
+                transfer=transfer,
             )
         else:
             chosen = crossfitted(
@@ -243,4 +256,5 @@ def optimize(
         if folder is not None:
             result.save(folder)
             forget(folder)
-    return replace(result, events=tuple(heard if folder is None else read_events(folder / NAME)))
+    events = tuple(heard if folder is None else read_events(folder / NAME))
+    return replace(result, events=events, carried=transfer.learnt())

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from metricopt.api.transfer import Transfer
 from metricopt.api.watching import Watch
 from metricopt.core.records import Outcome
 from metricopt.core.seeding import stream
@@ -31,10 +32,12 @@ def propose(
     recipe: Recipe | None = None,
     seed: int = 0,
     watching: Watch | None = None,
+    transfer: Transfer | None = None,
 ) -> tuple[Outcome, float]:
     """The search alone: a proposal and the rank correlation of the value function with unseen observations.
 
-    `watching` hears of the first answer, about the original model, and bounds what comes before the second.
+    `watching` hears of the first answer, about the original model, and bounds what comes before the second. `transfer`
+    has what the search begins with, and what it leaves.
 
     Example:
         >>> from torch import nn
@@ -62,7 +65,8 @@ def propose(
         oracle.ledger.pulse.phase("search", total=queries)
         return found
 
-    found = walk(oracle, queries=queries, seed=seed, starts=starts, recipe=recipe)
+    brought, keepsake = (None, None) if transfer is None else (transfer.brought, transfer.keepsake)
+    found = walk(oracle, queries=queries, seed=seed, starts=starts, recipe=recipe, value=brought, keepsake=keepsake)
     return found.outcome, found.rank_correlation
 
 

@@ -23,6 +23,7 @@ from metricopt.data.given import as_data
 from metricopt.metrics import Metric, as_metric
 from metricopt.run.events import Event
 from metricopt.run.ledger import Query, QueryLedger
+from metricopt.search.transfer import CarriedValue, save_carried
 
 if TYPE_CHECKING:
     from metricopt.report.history import History
@@ -50,6 +51,8 @@ class Result:
         stopped: Why the search ended before its queries were spent; empty if it did not.
         plan: What was stated before the first call: the most calls of each phase, what the metric is given, the loss.
         events: What happened (metricopt.run.events), for the report; empty in a result that was loaded.
+        carried: What the search of an adapter has learnt, for `optimize(..., value=...)` elsewhere; None where weights
+            were finetuned, and in a result that was loaded.
 
     Example:
         >>> from metricopt.api.optimize import optimize
@@ -75,6 +78,7 @@ class Result:
     stopped: str = ""
     plan: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
     events: tuple[Event, ...] = field(default=(), repr=False, compare=False)
+    carried: CarriedValue | None = field(default=None, repr=False, compare=False)
 
     @property
     def accepted(self) -> bool:
@@ -144,6 +148,18 @@ class Result:
             f"{_OWN}plain": _stacked(self.outcome.plain, self.proposal),
         }
         save(folder, "result", _facts(self), tensors, version=_VERSION)
+
+    def save_value(self, path: Path | str, **about: Any) -> Path:
+        """Write what the search has learnt into one `.safetensors` file, for `optimize(..., value=Path(...))`.
+
+        Whatever is to be known of it later may be said: `save_value("mine", data="areas 0 and 2", network="an MLP")`.
+        """
+        if self.carried is None:
+            raise FileFormatError(
+                "this result has no value function to save; expected that of an adapter's search that was not loaded "
+                "from a file: call optimize with tune='adapter'"
+            )
+        return save_carried(replace(self.carried, about={**self.carried.about, **about}), path)
 
     def save_pretrained(self, folder: Path | str) -> None:
         """Write the improved network of transformers, or the adapter of a PEFT model, as its own library does."""

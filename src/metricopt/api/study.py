@@ -3,6 +3,7 @@
 import copy
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, final
 
@@ -14,6 +15,7 @@ from metricopt.adapters.freezing import placement
 from metricopt.adapters.saved import adapter_facts
 from metricopt.api.adapted import adapted
 from metricopt.api.preflight import check_loss, check_parts, check_plan, check_resume
+from metricopt.api.transfer import Transfer, carried_value
 from metricopt.api.turns import Turns
 from metricopt.core.errors import BudgetError, DataError, FileFormatError
 from metricopt.core.plain import unpacked
@@ -31,6 +33,7 @@ from metricopt.run.journal import open_journal
 from metricopt.search import Recipe
 from metricopt.search.archive import Archive
 from metricopt.search.starts import loss_starts
+from metricopt.search.transfer import save_carried
 from metricopt.search.walk import walk_in
 from metricopt.task.base import Loss
 from metricopt.task.oracle import Oracle
@@ -51,6 +54,7 @@ def study(
     queries: int = 300,
     adapter: Adapter | None = None,
     recipe: Recipe | None = None,
+    value: Any = None,
     batch_size: int = 256,
     seed: int = 0,
     run_dir: Path | str | None = None,
@@ -75,6 +79,7 @@ def study(
         queries: How many points may be asked for; `more` grants more.
         adapter: What phi modulates, as for `optimize`.
         recipe: Settings of the search.
+        value: What another search has learnt, as for `optimize`.
         batch_size: Rows a mini-batch of the loss finetuning before the search.
         seed: The points depend on it, on what was told, and on the order of asking and telling.
         run_dir: Folder for a journal of what was asked and told.
@@ -99,6 +104,7 @@ def study(
     check_plan(queries, recipe, None)
     check_parts(net, adapter, loss, ())
     check_resume(run_dir, resume=resume)
+    carried = carried_value(value)
     metric = Metric(_never, on=on, goal=goal, bounds=bounds, name="told", costly=True, hidden=True)
     sets = three_sets(train, val, None, seed=seed, hidden=True, dtype=placement(net)[1], collate=collate, whole=True)
     model = adapted(net, adapter, example=sets["train"].inputs_at(slice(0, 2)), seed=seed, call=call, read=read)
@@ -112,7 +118,9 @@ def study(
         "model": {**adapter_facts(model), "dim": model.dim},
         "data": facts_of(sets),
     }
-    made = Study(task, Recipe() if recipe is None else recipe, queries=int(queries), seed=seed)
+    transfer = Transfer(task, Recipe() if recipe is None else recipe, carried, queries=int(queries))
+    facts["study"] |= transfer.facts
+    made = Study(task, Recipe() if recipe is None else recipe, queries=int(queries), seed=seed, transfer=transfer)
     made._keep(run_folder(run_dir), facts, resume=resume)
     return made
 
@@ -129,7 +137,8 @@ class Study:
         told: Every answer so far, in order: phi (dim,) and its value, NaN where there was none.
     """
 
-    def __init__(self, task: SupervisedTask, recipe: Recipe, *, queries: int, seed: int) -> None:
+    def __init__(self, task: SupervisedTask, recipe: Recipe, *, queries: int, seed: int, transfer: Transfer) -> None:
+        self._transfer = transfer
         self._task, self._granted, self._asked, self._prior = task, queries, 0, 0
         self._oracle = Oracle(task)
         self._archive = Archive(self._oracle, _ENDLESS, caution=recipe.caution, rows=recipe.rows)
@@ -141,8 +150,14 @@ class Study:
             return loss_starts(self._oracle.probe, steps=recipe.start_steps, lr=recipe.start_lr, generator=generator)
 
         found = starts if recipe.starts else torch.zeros(0, task.dim)
-        self._turns = Turns(lambda: walk_in(self._archive, seed=seed, starts=found, recipe=recipe))
+        self._turns = Turns(lambda: self._walk(seed, found, recipe))
         self._oracle.crew = self._turns
+
+    def _walk(self, seed: int, starts: Any, recipe: Recipe) -> None:
+        transfer = self._transfer
+        walk_in(
+            self._archive, seed=seed, starts=starts, recipe=recipe, value=transfer.brought, keepsake=transfer.keepsake
+        )
 
     @property
     def left(self) -> int:
@@ -204,6 +219,16 @@ class Study:
         model = copy.deepcopy(self._task.model)
         model.phi.data.copy_(self.best if phi is None else phi)
         return model
+
+    def save_value(self, path: Path | str, **about: Any) -> Path:
+        """Write what the answers so far have taught into one file, for `optimize` or another study to begin with."""
+        learnt = self._transfer.learnt()
+        if learnt is None:
+            raise FileFormatError(
+                f"{len(self.told)} answers were told; expected some more before there is a value function to save: "
+                f"ask and tell"
+            )
+        return save_carried(replace(learnt, about=about), path)
 
     def close(self) -> None:
         """Let go of the journal, so that another process can go on with it."""

@@ -16,6 +16,8 @@ which they appear:
   and `part` (it is about some of the rows only).
 - `forecast`: `first` (index of the first query meant), `predicted` and `true` costs of the value function's proposals,
   and the `std` it gave them.
+- `transfer`: what another search has taught was tried: `said` (pairs of a forecast and the answer), whether it `holds`,
+  and `why` not.
 - `asked`: `values` of metric calls beyond the queries (noise, decision), under the `key` they are recalled by, with
   `extra` and the `seconds` they took; also what was decided by a clock (rows at the same time, steps of finetuning).
 - `incumbent`: `index` of the query after which `phi` with `cost` became the best point.

@@ -12,6 +12,9 @@ from metricopt.search.memory import Memory
 from metricopt.search.outlook import Outlook, measured
 from metricopt.search.proposals import sparse_steps, steps_in_span, within
 from metricopt.search.recipe import Recipe
+from metricopt.search.transfer.keepsake import Keepsake
+from metricopt.search.transfer.settings import CarriedSettings, settings_at_end
+from metricopt.search.transfer.warm import WarmStart
 from metricopt.search.view_gp import ViewGP, likeliest, view_gp
 from metricopt.task.oracle import Oracle
 from metricopt.task.views import RAW, View
@@ -48,13 +51,26 @@ class ValueArm:
 
     spent = False
 
-    def __init__(self, oracle: Oracle, recipe: Recipe, *, landmarks: Tensor, generator: torch.Generator) -> None:
+    def __init__(
+        self,
+        oracle: Oracle,
+        recipe: Recipe,
+        *,
+        landmarks: Tensor,
+        generator: torch.Generator,
+        warm: WarmStart | None = None,
+        settings: CarriedSettings | None = None,
+        keepsake: Keepsake | None = None,
+    ) -> None:
         self._oracle = oracle
         self._probe = oracle.probe
         self._recipe = recipe
         self._generator = generator
         self._landmarks = landmarks
+        self._warm, self._settings, self._keepsake = warm, settings, keepsake
         self._radius, self._won, self._lost = recipe.radius, 0, 0
+        if settings is not None:
+            self._radius = settings.radius(recipe)
         self._geometry = euclidean(oracle.dim)
         self._outlook: Outlook | None = None
         self._guide: Tensor | None = None
@@ -68,16 +84,37 @@ class ValueArm:
         """Fit the value function to the answers and query what its samples like best near the best point."""
         outlook = self._look(archive)
         self._remember(archive)
+        own: ViewGP | None = None
         if len(self._memory.costs) < _LEAST:
             chosen = self._candidates(archive.best)[: self._recipe.batch]
         else:
-            self.value = self._fit()
+            own = self.value = self._fit()
+            if self._warm is not None and self._warm.holds:
+                self.value = self._warm.informed(self._memory, self.view, own)
             chosen = self._choose(archive.best, outlook, self.value)
         before, start = archive.best_cost, len(archive.costs)
         archive.observe(archive.best + self._geometry.plain(chosen), stage="value")
         if self.value is not None and not archive.pending():  # workers have not answered yet
             self._note(self.value, outlook, chosen, archive.costs[start:])
+            self._judge(own, outlook, chosen, archive.costs[start:], gained=archive.best_cost < before)
         self._adjust(improved=archive.best_cost < before - 1e-4 * abs(before))
+
+    def begin(self, archive: Archive) -> None:
+        """Try what another search has learnt, if anything was carried here."""
+        if self._warm is None or not archive.left:
+            return
+        self._look(archive)
+        self._warm.begin(archive, self._around, rows=self._recipe.rows)
+
+    def _around(self, centre: Tensor) -> Tensor:
+        return centre + self._geometry.plain(self._candidates(centre))
+
+    def _judge(self, own: ViewGP | None, outlook: Outlook, chosen: Tensor, costs: Tensor, *, gained: bool) -> None:
+        """Whether the forecasts with what was carried hold beside those without it."""
+        if self._warm is None or not self._warm.holds or self.value is None or own is None:
+            return
+        seen = self._looked_at(outlook.centre, outlook, chosen[: len(costs)])
+        self._warm.judge(own.forecast(seen), self.value.forecast(seen), costs, gained=gained)
 
     def level(self, archive: Archive) -> float:
         """The lowest cost."""
@@ -111,6 +148,8 @@ class ValueArm:
         """Take in what was answered since the last pull."""
         for points, outputs, costs in archive.fresh():
             self._memory.add(points, outputs if self._recipe.views else points[:, None], costs)
+            if self._keepsake is not None:
+                self._keepsake.add(points, outputs, costs)
 
     def _fit(self) -> ViewGP:
         memory = self._memory
@@ -120,6 +159,8 @@ class ValueArm:
             self.view = views[likeliest(seen, memory.costs) if len(views) > 1 else 0]
             memory.forget(self.view)
             self._like, self._fitted = None, memory.taken
+        if self._settings is not None and self._settings.serve(len(memory.costs)):
+            self._like = self._settings.hyperparameters(memory.squares(self.view), memory.costs)
         value = self._fitted_to(slice(None), like=self._like)
         self._like = value.hyperparameters
         return value
@@ -172,6 +213,13 @@ class ValueArm:
         forecast = {"predicted": mean.tolist(), "true": costs.tolist(), "std": std.tolist()}
         ledger = self._oracle.ledger
         ledger.note("forecast", {"first": len(ledger.queries) - len(costs), **forecast})
+
+    def end(self, archive: Archive) -> None:
+        """Leave what the next search can begin with."""
+        self._remember(archive)
+        if self._keepsake is not None and self.value is not None:
+            usual = self._memory.squares(self.view)
+            self._keepsake.settings = settings_at_end(self.value.hyperparameters, usual, self._radius)
 
     def held_out_correlation(self, archive: Archive, *, folds: int = 5) -> float:
         """Rank correlation of value functions fitted to four fifths of what is remembered with the other fifth."""

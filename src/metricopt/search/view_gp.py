@@ -35,6 +35,7 @@ class ViewGP:
         hyperparameters: The most likely ones on a grid.
         factor: Cholesky factor of the observations' covariance in units of the signal, (n, n).
         weights: What each observation adds to the mean, in units of the signal, (n,).
+        extra: Further noise of each observation, in units of the signal's variance, (n,); none if None.
 
     Example:
         >>> seen = torch.randn(30, 2, generator=torch.Generator().manual_seed(0))
@@ -47,6 +48,7 @@ class ViewGP:
     hyperparameters: Hyperparameters
     factor: Tensor
     weights: Tensor
+    extra: Tensor | None = None
 
     def __call__(self, features: Tensor) -> Tensor:
         """Expected cost, (n,)."""
@@ -102,7 +104,8 @@ class ViewGP:
         """
         squared, ratio, seen = self._squared_length, self._ratio, self.features
         prior = torch.randn(seen.shape[1], len(heat), generator=generator) / squared**0.5
-        noise = ratio**0.5 * torch.randn(len(seen), len(heat), generator=generator)
+        spread = ratio**0.5 if self.extra is None else (ratio + self.extra).sqrt()[:, None].to(seen)
+        noise = spread * torch.randn(len(seen), len(heat), generator=generator)
         # Steps from there to what was seen are never written down: they would be as many numbers again.
         along = seen @ prior - at @ prior  # (n, samples)
         correction = torch.cholesky_solve(-(along + noise).double(), self.factor)
@@ -168,11 +171,17 @@ def squared_distances(a: Tensor, b: Tensor) -> Tensor:
 
 
 def view_gp(
-    features: Tensor, costs: Tensor, *, like: Hyperparameters | None = None, squares: Tensor | None = None
+    features: Tensor,
+    costs: Tensor,
+    *,
+    like: Hyperparameters | None = None,
+    squares: Tensor | None = None,
+    extra: Tensor | None = None,
 ) -> ViewGP:
     """The process for finite costs (n,) at features (n, features), with the most likely hyper-parameters or given ones.
 
-    Squared distances (n, n) of the features need not be computed where they are known.
+    Squared distances (n, n) of the features need not be computed where they are known. Some costs may be less certain
+    than others by `extra` variances (n,), in units of the signal's.
 
     Example:
         >>> seen = torch.linspace(-1, 1, 12)[:, None]
@@ -186,11 +195,12 @@ def view_gp(
 
     def factorised(squares: Tensor) -> Tensor:
         correlation = torch.exp(squares / (-2 * h.length_scale**2))
-        return cholesky(correlation + (ratio + _JITTER) * torch.eye(len(squares), dtype=torch.float64))
+        noise = (ratio + _JITTER) * torch.eye(len(squares), dtype=torch.float64)
+        return cholesky(correlation + (noise if extra is None else noise + extra.diag()))
 
     factor = _precisely_if_need_be(factorised, features, squares)
     residual = (costs.double() - h.mean) / h.signal_variance.sqrt()
-    return ViewGP(features, h, factor, torch.cholesky_solve(residual[:, None], factor)[:, 0])
+    return ViewGP(features, h, factor, torch.cholesky_solve(residual[:, None], factor)[:, 0], extra)
 
 
 def likeliest(candidates: Sequence[tuple[Tensor, Tensor]], costs: Tensor) -> int:

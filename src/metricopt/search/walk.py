@@ -15,6 +15,8 @@ from metricopt.search.evolution_arm import EvolutionArm
 from metricopt.search.recipe import Recipe
 from metricopt.search.starts import input_start
 from metricopt.search.threshold_arm import ThresholdArm
+from metricopt.search.transfer.bringing import Bringing
+from metricopt.search.transfer.keepsake import Keepsake
 from metricopt.search.value_arm import ValueArm
 from metricopt.task.oracle import Oracle
 
@@ -41,11 +43,20 @@ class Walk:
 
 
 def walk(
-    oracle: Oracle, *, queries: int, seed: int, starts: Tensor | Callable[[], Tensor], recipe: Recipe | None = None
+    oracle: Oracle,
+    *,
+    queries: int,
+    seed: int,
+    starts: Tensor | Callable[[], Tensor],
+    recipe: Recipe | None = None,
+    value: Bringing | None = None,
+    keepsake: Keepsake | None = None,
 ) -> Walk:
     """Search phi for the lowest cost within `queries` queries, from 0 and the given starts (n, dim).
 
     Starts that are still to be found are asked for once phi = 0 was answered: a metric that fails there fails at once.
+    It begins with the `value` function that another search has learnt, if there is one, and leaves its own in
+    `keepsake`.
 
     Example:
         >>> from metricopt.task.quadratic import QuadraticTask
@@ -59,10 +70,18 @@ def walk(
     if queries < 1:
         raise BudgetError(f"the search was given {queries} metric queries; expected at least 1")
     archive = Archive(oracle, queries, caution=recipe.caution, rows=recipe.rows)
-    return walk_in(archive, seed=seed, starts=starts, recipe=recipe)
+    return walk_in(archive, seed=seed, starts=starts, recipe=recipe, value=value, keepsake=keepsake)
 
 
-def walk_in(archive: Archive, *, seed: int, starts: Tensor | Callable[[], Tensor], recipe: Recipe) -> Walk:
+def walk_in(
+    archive: Archive,
+    *,
+    seed: int,
+    starts: Tensor | Callable[[], Tensor],
+    recipe: Recipe,
+    value: Bringing | None = None,
+    keepsake: Keepsake | None = None,
+) -> Walk:
     """The same, of someone who looks into the archive meanwhile."""
     oracle = archive.oracle
     _check_answers(archive)
@@ -76,12 +95,22 @@ def walk_in(archive: Archive, *, seed: int, starts: Tensor | Callable[[], Tensor
         archive.observe(moved, stage="start", plain=True)
         landmarks = torch.cat([landmarks, moved])
     archive.wait()  # what follows begins at the best of these
-    value = ValueArm(oracle, recipe, landmarks=landmarks, generator=stream(seed, "value arm"))
-    arms: list[Arm] = [value]
+    brought = (None, None) if value is None else value.parts()
+    guide = ValueArm(
+        oracle,
+        recipe,
+        landmarks=landmarks,
+        generator=stream(seed, "value arm"),
+        warm=brought[0],
+        settings=brought[1],
+        keepsake=keepsake,
+    )
+    guide.begin(archive)
+    arms: list[Arm] = [guide]
     shifts = oracle.probe.shift_coordinates
     threshold = ThresholdArm(shifts, rows=recipe.rows) if recipe.shifts and len(shifts) == 1 else None
     if threshold is not None:
-        _first_look(archive, threshold, value)
+        _first_look(archive, threshold, guide)
         arms.insert(0, threshold)
     # A value function is what few answers are best spent on.
     _spend(archive, arms, least=recipe.least, until=recipe.evolution)
@@ -92,7 +121,8 @@ def walk_in(archive: Archive, *, seed: int, starts: Tensor | Callable[[], Tensor
         threshold.pull(
             archive
         )  # it may have waited for its last answer to settle on a point; nothing is asked any more
-    return Walk(archive.outcome(), value.held_out_correlation(archive))
+    guide.end(archive)
+    return Walk(archive.outcome(), guide.held_out_correlation(archive))
 
 
 def _first_look(archive: Archive, threshold: Arm, value: Arm) -> None:

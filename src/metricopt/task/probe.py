@@ -39,6 +39,10 @@ class Probe:
         """
         return phi[:, None, :]
 
+    def rows_shown(self, *, rows: int) -> Tensor:  # noqa: ARG002
+        """Numbers of the rows that `shown` shows, (n,); none where it shows phi."""
+        return torch.zeros(0, dtype=torch.long)
+
     @property
     def shares_predictions(self) -> bool:
         """Whether what the metric was given tells what `shown` would show."""

@@ -70,6 +70,10 @@ class SupervisedProbe(Probe):
         outputs = self._task.search_outputs(phi, every=self._every(rows)).to(phi)
         return outputs.reshape(*outputs.shape[:2], -1)
 
+    def rows_shown(self, *, rows: int) -> Tensor:
+        """Numbers of the rows of the search data that `shown` shows, (n,)."""
+        return torch.arange(0, len(self._task.search), self._every(rows))
+
     @property
     def shares_predictions(self) -> bool:
         """Whether the metric is given tensors."""

@@ -16,12 +16,16 @@ def pretrain_command(
         str,
         typer.Argument(
             metavar="MODEL",
-            help="small_convnet, resnet32, omniglot_embedding, bccd_faster_rcnn, voc07_ or voc07_12_faster_rcnn.",
+            help="small_convnet, resnet32, nasnet_a, resnet18, omniglot_embedding, bccd_faster_rcnn, voc07_ or "
+            "voc07_12_faster_rcnn.",
         ),
     ],
     out: Annotated[
         Path, typer.Option(help="Folder of the network and of what is needed to resume.", callback=writable_folder)
     ],
+    data: Annotated[
+        str, typer.Option(help="cifar10, or tinyimagenet: 64 classes of Tiny ImageNet from METRICOPT_DATA.")
+    ] = "cifar10",
     epochs: Annotated[
         int | None, typer.Option(min=1, help="Passes over the images; by default 8 or, for resnet32, 30.")
     ] = None,
@@ -63,6 +67,9 @@ def pretrain_command(
 
     **small_convnet**: two 5x5 convolutions and 384-192 units; accuracy 79% in 10 to 20 minutes on one core.
     **resnet32**: the paper's network for error; 3 to 7 minutes an epoch on one core.
+    **nasnet_a**, **resnet18**: the networks of table4 for 32x32 images, of a size that one core trains within an hour,
+    for CIFAR-10 or with --data tinyimagenet. Left in METRICOPT_CACHE/nasnet_a_cifar10 and the like they are what
+    `metricopt run table4` takes.
     **omniglot_embedding**: for retrieval, by FastAP on 769 classes of Omniglot, four minutes; of the options only --out
     and --seed apply. Left in METRICOPT_CACHE/omniglot_embedding it is what `metricopt run table5` takes.
 
@@ -84,6 +91,8 @@ def pretrain_command(
 
         metricopt pretrain resnet32 --epochs 60 --out nets/resnet32 --resume
 
+        metricopt pretrain nasnet_a --data tinyimagenet --out nets/nasnet_a_tinyimagenet --resume
+
         metricopt pretrain small_convnet --subset 2000 --epochs 2 --out nets/try --json -
     """
     from dataclasses import replace
@@ -92,7 +101,7 @@ def pretrain_command(
 
     from metricopt.losses import LOSSES
     from metricopt.run.progress import Progress
-    from metricopt_lab.data import cifar10_split
+    from metricopt_lab.problems.image_sets import image_set
     from metricopt_lab.problems.pretrain_images import device_named, plan_for, pretrain_images
 
     if model.endswith("_faster_rcnn"):
@@ -107,22 +116,22 @@ def pretrain_command(
         facts = pretrain_embedding(out, seed=seed)
         deliver(f"{model}: recall@1 {facts['recall_at_1']:.4f} on classes 769..963\nWritten: {out}", facts, json)
         return
-    plan, where = plan_for(model), device_named(device)
+    plan, where = plan_for(model, data), device_named(device)
     LOSSES[loss]  # an unknown name is told before any work
     if lr is not None and not 0 < lr < float("inf"):
         raise typer.BadParameter(f"the learning rate is {lr}; expected a positive number", param_hint="--lr")
     given = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "augment": augment, "seed": seed}
     plan = replace(plan, **{name: value for name, value in given.items() if value is not None})
-    data = cifar10_split()
+    images = image_set(data)
     if subset is not None:
-        data = data._replace(train=data.train.rows(torch.arange(min(subset, len(data.train)))))
+        images = images._replace(train=images.train.rows(torch.arange(min(subset, len(images.train)))))
     with _threads(threads or os.cpu_count() or 1), Progress(f"pretrain {model}") as progress:
 
         def watch(step: int, total: int, text: str) -> None:
             progress.total = total
             progress.update(step, text)
 
-        facts = pretrain_images(model, data, plan, loss=loss, folder=out, device=where, resume=resume, watch=watch)
+        facts = pretrain_images(model, images, plan, loss=loss, folder=out, device=where, resume=resume, watch=watch)
     deliver(_text(facts, out), facts, json)
 
 

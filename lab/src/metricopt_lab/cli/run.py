@@ -48,6 +48,10 @@ def run_command(
     **figureS2**, **figureS4**: the paper's studies there. Plots are drawn to OUT. At scale paper a GPU is used if there
     is one.
 
+    **table4**: value functions carried to NASNet-A on Tiny ImageNet from CIFAR-10 and from ResNet-18, beside losses,
+    and the second run; it takes networks that `metricopt pretrain` left in METRICOPT_CACHE. **transfer**: queries that
+    a search saves by what another one has learnt.
+
     **value-health**: whether value functions tell anything about the metric, with the remedy if not.
 
     CoverType and CIFAR-10 are downloaded once, or read from the folder that METRICOPT_DATA names.

@@ -54,6 +54,12 @@ def retrieval(results: Path, docs: Path) -> str:
     return _page(docs, "retrieval", [_recorded("table5", results)], pictures=True)
 
 
+def transfer(results: Path, docs: Path) -> str:
+    """What carries over: the pairs of searches and, where it was measured, the paper's Table 4."""
+    names = [name for name in ("transfer", "table4") if (results / f"{name}.jsonl").exists()]
+    return _page(docs, "transfer", [_recorded(name, results) for name in names], pictures=True)
+
+
 def recipe(results: Path, docs: Path) -> str:
     """The recipe for either way and what each part of it gains."""
     names = [*(["weights-ablation"] if (results / "weights-ablation.jsonl").exists() else []), "ablation"]
@@ -73,7 +79,18 @@ def performance(results: Path, docs: Path) -> str:  # noqa: ARG001
 
 PAGES: dict[str, Page] = {
     page.__name__ + ".md": page
-    for page in (reproduction, paper_recipe, cifar10, retrieval, detection, learned, recipe, quality, performance)
+    for page in (
+        reproduction,
+        paper_recipe,
+        cifar10,
+        retrieval,
+        detection,
+        learned,
+        transfer,
+        recipe,
+        quality,
+        performance,
+    )
 }
 """What makes each page, by its file."""
 

@@ -78,7 +78,8 @@ def load_network(folder: Path | str) -> nn.Module:
     """
     saved = files.load(folder, KIND, version=VERSION)
     model = saved.fact("model", str)
-    net = MODELS[model]()
+    options = {"classes": saved.fact("classes", int)} if "classes" in saved.facts else {}
+    net = MODELS[model](**options)
     _check_fit(net, saved.tensors, f"{folder} ({model})")
     net.load_state_dict(saved.tensors)
     return net.eval()

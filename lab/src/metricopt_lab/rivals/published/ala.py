@@ -37,6 +37,11 @@ HISTORY, GAMMA, BASELINE, MEMORY, BATCH, UPDATES = 10, 0.9, 0.9, 1000, 8, 10
 @published("ala", needs_labels=True)
 def ala(oracle: Oracle, *, queries: int, seed: int) -> Outcome:
     """ALA: a policy of class pairs on the confusion of the metric's rows changes the loss, rewarded by the metric."""
+    return aligned(oracle, Policy(seed=seed), queries=queries, seed=seed)
+
+
+def aligned(oracle: Oracle, policy: "Policy", *, queries: int, seed: int) -> Outcome:
+    """The same with a policy that may have learnt elsewhere: it sees pairs of classes, whatever their number."""
     lesson = Lesson(oracle)
     if not lesson.task.labels_visible:
         raise DataError(
@@ -44,7 +49,7 @@ def ala(oracle: Oracle, *, queries: int, seed: int) -> Outcome:
             "SupervisedTask with labels_visible=True: set it or choose a rival without labels"
         )
     best, phi = Incumbent(oracle, queries=queries), torch.zeros(1, oracle.dim)
-    pairs, policy, last = Pairs(lesson.classes), Policy(seed=seed), best.cost
+    pairs, last = Pairs(lesson.classes), best.cost
     episodes = max(1, best.left // ASKED)
     for episode in range(episodes):
         states = pairs.states(confusion(lesson, phi), progress=episode / episodes)

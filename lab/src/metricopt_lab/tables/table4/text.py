@@ -1,0 +1,105 @@
+"""The text of Table 4: ours beside the published figures, and one verdict a claim."""
+
+from collections.abc import Sequence
+from statistics import mean, stdev
+
+from metricopt_lab.cells import Record
+from metricopt_lab.markdown import table
+from metricopt_lab.tables.claims import Difference, verdict
+from metricopt_lab.tables.table4.methods import METHODS
+
+PUBLISHED = {
+    "rmsprop": (73.5, 91.5),
+    "power_sign": (73.9, 91.9),
+    "ala": (74.3, 92.1),
+    "metricopt_resnet18": (74.2, 92.3),
+    "metricopt_cifar10": (74.4, 92.2),
+    "metricopt": (74.9, 92.7),
+    "second_run": (75.1, 93.0),
+}
+"""Top-1 and top-5 accuracy on ImageNet."""
+
+CLAIMS = (
+    ("transferred from CIFAR-10, it beats RMSProp with cross-entropy", "metricopt_cifar10", "rmsprop", 0.9),
+    ("transferred from CIFAR-10, it beats PowerSign-cd", "metricopt_cifar10", "power_sign", 0.5),
+    ("transferred from the smaller network, it beats RMSProp with cross-entropy", "metricopt_resnet18", "rmsprop", 0.7),
+    ("learnt on the spot, it beats transfer from CIFAR-10", "metricopt", "metricopt_cifar10", 0.5),
+    ("learnt on the spot, it beats transfer from the smaller network", "metricopt", "metricopt_resnet18", 0.7),
+    ("the second run adds a little", "second_run", "metricopt", 0.2),
+)
+"""Words, the better row, the other one, and by how many points of top-1."""
+
+NOTES = """\
+All rows begin at one pre-trained network and have as many further steps: the loss's rows of all weights, MetricOpt's of
+phi. Queries elsewhere (meta-training) and on the new task are told apart. A claim is confirmed if the 95% interval of
+the paired difference is above 0, not confirmed if it is not and ends below the published difference, and not resolvable
+here if it holds both. The published figures are of ImageNet and a NASNet-A a hundred times as large: what can be
+compared are differences, not levels."""
+
+
+def gain_of(records: Sequence[Record], method: str, rival: str = "pretrained") -> Difference:
+    """Mean gain of a row over another in top-1, seed by seed, with the larger of its two standard errors.
+
+    Of seeds, and of the test images, resampled alike for all rows.
+
+    Example:
+        >>> one = dict(method="metricopt", seed=0, gain=0.1, resampled_gains=[0.09, 0.11])
+        >>> other = {**one, "method": "pretrained", "gain": 0.0, "resampled_gains": [0.0, 0.0]}
+        >>> gain_of([one, other], "metricopt").mean
+        0.1
+    """
+    mine, theirs = ({r["seed"]: r for r in records if r["method"] == name} for name in (method, rival))
+    seeds = sorted(mine.keys() & theirs.keys())
+    gains = [mine[seed]["gain"] - theirs[seed]["gain"] for seed in seeds]
+    pairs = [zip(mine[seed]["resampled_gains"], theirs[seed]["resampled_gains"], strict=True) for seed in seeds]
+    resampled = [mean(a - b for a, b in some) for some in zip(*pairs, strict=True)]
+    spread = stdev(gains) / len(gains) ** 0.5 if len(gains) > 1 else 0.0
+    return Difference(mean(gains), max(spread, stdev(resampled)))
+
+
+def table4_text(records: Sequence[Record]) -> str:
+    """The whole text."""
+    first, seeds = records[0], len({record["seed"] for record in records})
+    scale = "paper" if first["scale"] == "paper" else f"{first['scale']} (not the paper's)"
+    methods = list(dict.fromkeys(record["method"] for record in records))
+    error = 100 * first["test_standard_error"]
+    header = ["method", "top-1", "top-5", "gain, top-1", "queries here", "elsewhere", "published top-1", "top-5"]
+    parts = [
+        f"# Table 4, NASNet-A on Tiny ImageNet, scale {scale}, {seeds} seed{'s' if seeds > 1 else ''}",
+        f"{first['problem']}. In percent. The standard error of the pre-trained network's top-1 due to the test images "
+        f"is {error:.2f}; differences are paired and resolve more.",
+        table(header, [_row(records, method) for method in methods]),
+        "Claims of the paper, one verdict each, in points of top-1:",
+        table(
+            ["claim", "published", "here", "verdict"], [_claim(records, *claim) for claim in CLAIMS] + _rounds(records)
+        ),
+        NOTES,
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _row(records: Sequence[Record], method: str) -> list[str]:
+    mine = [record for record in records if record["method"] == method]
+    found = gain_of(records, method)
+    gain = "" if method == "pretrained" else f"{100 * found.mean:+.2f} ± {100 * found.error:.2f}"
+    top1, top5 = (100 * mean(record[name] for record in mine) for name in ("after", "top5_after"))
+    queries = [f"{mean(record[name] for record in mine):,.0f}" for name in ("queries", "meta_queries")]
+    published = [f"{number:.1f}" for number in PUBLISHED.get(method, ())] or ["", ""]
+    return [METHODS[method], f"{top1:.2f}", f"{top5:.2f}", gain, *queries, *published]
+
+
+def _claim(records: Sequence[Record], words: str, method: str, rival: str, published: float) -> list[str]:
+    known = {record["method"] for record in records}
+    found = gain_of(records, method, rival) if {method, rival} <= known else None
+    shown = "—" if found is None else f"{100 * found.mean:+.2f} ± {100 * found.error:.2f}"
+    return [words, f"{published:+.1f}", shown, verdict(found, published / 100)]
+
+
+def _rounds(records: Sequence[Record]) -> list[list[str]]:
+    """Whether the third run adds less than the second did; the paper gives no number."""
+    if not {"metricopt", "second_run", "third_run"} <= {record["method"] for record in records}:
+        return []
+    second, third = gain_of(records, "second_run", "metricopt"), gain_of(records, "third_run", "second_run")
+    less = Difference(second.mean - third.mean, (second.error**2 + third.error**2) ** 0.5)
+    shown = f"{100 * less.mean:+.2f} ± {100 * less.error:.2f}"
+    return [["more rounds add less: the second's gain less the third's", "above 0", shown, verdict(less, 0.001)]]

@@ -1,0 +1,40 @@
+"""Table 4's verdicts, from made-up records, and what it takes to run it."""
+
+import pytest
+import torch
+
+from metricopt.core.errors import DataError
+from metricopt.data.dataset import Examples
+from metricopt_lab.data.cifar10 import Cifar10Split
+from metricopt_lab.tables.table4.methods import METHODS
+from metricopt_lab.tables.table4.scales import network
+from metricopt_lab.tables.table4.text import table4_text
+
+
+def record(method, seed, gain):
+    return {
+        "method": method, "seed": seed, "gain": gain, "after": 0.5 + gain, "top5_after": 0.8, "scale": "small",
+        "resampled_gains": [gain - 0.0001, gain + 0.0001], "queries": 5, "meta_queries": 255, "problem": "made up",
+        "test_standard_error": 0.008,
+    }  # fmt: skip
+
+
+def test_each_claim_gets_one_verdict():
+    gains = dict.fromkeys(METHODS, 0.0) | {
+        "metricopt_cifar10": 0.02,
+        "metricopt": 0.03,
+        "second_run": 0.04,
+        "third_run": 0.041,
+    }
+    text = table4_text([record(method, seed, gain) for seed in range(3) for method, gain in gains.items()])
+    lines = [line for line in text.splitlines() if "confirmed |" in line.replace("  ", " ") or "confirmed" in line]
+    assert sum(" confirmed" in line and "not confirmed" not in line for line in lines if line.startswith("|")) == 6
+    assert "| transferred from the smaller network, it beats RMSProp with cross-entropy" in text
+    assert "scale small (not the paper's)" in text
+
+
+def test_a_network_that_was_not_trained_is_asked_for_with_the_command_that_makes_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("METRICOPT_CACHE", str(tmp_path))
+    one = Examples(torch.zeros(1, 3, 32, 32), torch.zeros(1, dtype=torch.long))
+    with pytest.raises(DataError, match=r"metricopt pretrain nasnet_a --data tinyimagenet --out"):
+        network("nasnet_a", "tinyimagenet", "small", Cifar10Split(one, one, one))
