@@ -10,6 +10,7 @@ import pytest
 from metricopt.core.errors import DataError, UnknownNameError
 from metricopt.core.plain import as_json
 from metricopt_lab.cells import Settings, Store, experiments, run
+from metricopt_lab.data.tiny_imagenet import tiny_imagenet_path
 
 EXPERIMENTS = experiments()
 SMOKE = Settings(seeds=1, scale="smoke")
@@ -33,6 +34,8 @@ def done(request, tmp_path_factory):
     folder = Path(os.environ.get("METRICOPT_DATA", "nowhere"))
     if EXPERIMENTS[request.param].needs_cifar10 and not any(folder.glob("**/cifar10.npz")):
         pytest.skip("CIFAR-10 (180 MB) is in the folder METRICOPT_DATA only")
+    if request.param == "tableS1" and not tiny_imagenet_path().exists():
+        pytest.skip("Tiny ImageNet is in the folder METRICOPT_DATA only")
     if request.param in ("table6", "figureS3"):
         needs_detector()
     out = tmp_path_factory.mktemp(request.param)

@@ -5,7 +5,8 @@ import torch
 
 from metricopt.core.errors import UnknownNameError
 from metricopt.core.seeding import stream
-from metricopt.paper.learned.equation_s1_rule import EQUATION_S1, LOSS_ONLY, TIMES, WITH_VALUE, MlpRule
+from metricopt.paper.learned.equation_s1_rule import EQUATION_S1, LOSS_ONLY, WITH_VALUE, MlpRule
+from metricopt.paper.learned.inputs import TIMES
 from metricopt.paper.learned.signals import Signals
 
 
