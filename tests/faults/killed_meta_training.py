@@ -24,9 +24,7 @@ from metricopt.paper.training import Training
 from metricopt.task.oracle import Oracle
 from metricopt.task.quadratic import QuadraticTask
 
-SETTINGS = MetaTraining(
-    iterations=10, tasks=4, steps=20, warm_up=2, metric_every=4, value=Training(steps=20, members=2)
-)
+SETTINGS = MetaTraining(iterations=8, tasks=3, steps=8, warm_up=2, metric_every=4, value=Training(steps=10, members=2))
 
 
 def run(folder: Path) -> None:

@@ -7,7 +7,7 @@ from typing import final
 import torch
 from torch import Tensor
 
-from metricopt.paper.learned.inputs import EQUATION_S1, LOSS_ONLY, WITH_TIME, WITH_VALUE, Inputs
+from metricopt.paper.learned.inputs import EQUATION_S1, LOSS_ONLY, WITH_TIME, WITH_VALUE, Inputs, root_mean_square_one
 from metricopt.paper.learned.rules import RULES
 from metricopt.paper.learned.signals import Signals, State
 
@@ -30,6 +30,8 @@ class MlpRule:
         decays: Of the running averages of the gradient, one input each.
         hidden: Widths of the hidden layers.
         lr: Size of a step of direction 1.
+        normalised: Whether u is divided by its root mean square over the coordinates and alpha is one number, the same
+            for all of them, as in Celo2: no step is then longer than alpha says.
 
     Example:
         >>> rule = MlpRule()
@@ -45,6 +47,7 @@ class MlpRule:
     decays: tuple[float, ...] = (0.9,)
     hidden: tuple[int, ...] = (32,)
     lr: float = 0.03
+    normalised: bool = False
 
     def __post_init__(self) -> None:
         if not self.hidden:
@@ -103,6 +106,8 @@ class MlpRule:
         columns, state = self._inputs.columns(seen, state)
         h = torch.stack([column.expand_as(seen.phi) for column in columns], -1)  # (members, dim, inputs)
         direction, log_step = mlp(weights, self.widths, h).unbind(-1)
+        if self.normalised:
+            direction, log_step = root_mean_square_one(direction), log_step.mean(-1, keepdim=True)
         return log_step.clamp(-LARGEST_LOG_STEP, LARGEST_LOG_STEP).exp() * direction, state
 
 

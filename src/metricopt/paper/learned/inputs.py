@@ -113,8 +113,13 @@ def _moved(name: str, value: Tensor, state: State) -> State:
     }
 
 
-def _unit(vector: Tensor) -> Tensor:
-    """Divided by its root mean square over the last dimension."""
+def root_mean_square_one(vector: Tensor) -> Tensor:
+    """Divided by its root mean square over the last dimension.
+
+    Example:
+        >>> root_mean_square_one(torch.tensor([3.0, -3.0]))
+        tensor([ 1., -1.])
+    """
     return vector / (vector.square().mean(-1, keepdim=True) + _SMALLEST**2).sqrt()
 
 
@@ -127,13 +132,13 @@ def _relative(value: Tensor, reference: Tensor) -> Tensor:
 
 
 _INPUTS: dict[str, Callable[[Signals, State], list[Tensor]]] = {
-    "gradient": lambda seen, _: [_unit(seen.gradient)],
-    "average": lambda _, state: list(_unit(state["averages"]).unbind(1)),
+    "gradient": lambda seen, _: [root_mean_square_one(seen.gradient)],
+    "average": lambda _, state: list(root_mean_square_one(state["averages"]).unbind(1)),
     "phi": lambda seen, _: [seen.phi / (1 + seen.phi.square().mean(-1, keepdim=True)).sqrt()],
     "loss": lambda seen, state: [_relative(seen.loss, state["loss_first"])],
     "loss_change": lambda seen, state: [_relative(seen.loss, state["loss_average"])],
     "metric": lambda seen, state: [_relative(seen.metric, state["metric_first"])],
     "metric_change": lambda seen, state: [_relative(seen.metric, state["metric_average"])],
-    "metric_gradient": lambda seen, _: [_unit(seen.metric_gradient)],
+    "metric_gradient": lambda seen, _: [root_mean_square_one(seen.metric_gradient)],
     "time": lambda _, state: [(state["steps"].unsqueeze(-1) / scale - 1).tanh() for scale in TIMES],
 }
