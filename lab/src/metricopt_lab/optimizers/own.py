@@ -16,6 +16,7 @@ from metricopt.core.errors import FlatValueWarning
 from metricopt.losses import Loss
 from metricopt.paper.learned.meta_training import MetaTrained, meta_train
 from metricopt.paper.learned.settings import MetaTraining
+from metricopt.paper.learned.signals import Rule
 from metricopt.paper.learned.whole_rule import WholeRule
 from metricopt.paper.training import Training
 from metricopt_lab.figures.film_paths import Tuned, tuned
@@ -43,7 +44,7 @@ _SMALL = MetaTraining(
 )
 OWN: Mapping[str, MetaTraining] = MappingProxyType(
     {
-        "smoke": replace(_SMALL, iterations=3, tasks=2, steps=10, warm_up=1, value=Training(steps=20)),
+        "smoke": replace(_SMALL, iterations=3, tasks=2, steps=10, observations=5, warm_up=1, value=Training(steps=20)),
         "small": _SMALL,
         "paper": replace(_SMALL, iterations=5_000, steps=200, observations=10),
     }
@@ -81,8 +82,7 @@ def own_run(problem: Problem, settings: MetaTraining, *, steps: int, loss: Loss 
         loss: What is followed; None for the problem's own.
     """
     training = replace(problem, batch_size=min(_BATCH, problem.batch_size)).oracle(queries=None, loss=loss)
-    if isinstance(settings.rule, WholeRule):
-        settings = replace(settings, rule=replace(settings.rule, dim=training.dim))
+    settings = replace(settings, rule=_fitted(settings.rule, training.dim))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FlatValueWarning)  # the correlation is in the record
         trained = meta_train(training, settings, seed=problem.seed)
@@ -97,3 +97,8 @@ def own_run(problem: Problem, settings: MetaTraining, *, steps: int, loss: Loss 
 
     found = tuned(oracle, path_at, [settings.rule.lr * multiple for multiple in MULTIPLES])
     return OwnRun(found, trained, oracle.ledger.used)
+
+
+def _fitted(rule: Rule, dim: int) -> Rule:
+    """The same rule for so many coordinates; one that all coordinates share is for any."""
+    return WholeRule(dim, rule.features, rule.hidden, rule.lr) if isinstance(rule, WholeRule) else rule

@@ -12,6 +12,7 @@ import torch
 from metricopt.losses import Loss, aucpr, cross_entropy, raw_logits
 from metricopt.paper.learned.equation_s1_rule import WITH_TIME, MlpRule
 from metricopt.paper.learned.settings import MetaTraining
+from metricopt.paper.learned.whole_rule import WholeRule
 from metricopt_lab.cells import EXPERIMENTS, Record, ScaledCell, ScaledExperiment
 from metricopt_lab.data.cifar10 import FINGERPRINT
 from metricopt_lab.figures.film_paths import film_problem, loss_led_path, tuned
@@ -65,9 +66,7 @@ ATTEMPTS: Mapping[str, Attempt] = MappingProxyType(
             {**_SHARED, "rule": MlpRule(WITH_TIME, lr=0.1, normalised=True)},
             AUCPR,
         ),
-        "whole_aucpr": Attempt(
-            "Eq. S1 for all of phi, AUCPR loss", {"rule": replace(OWN["small"].rule, lr=0.1)}, AUCPR
-        ),
+        "whole_aucpr": Attempt("Eq. S1 for all of phi, AUCPR loss", {"rule": WholeRule(lr=0.1)}, AUCPR),
     }
 )
 """What was tried, by name."""
