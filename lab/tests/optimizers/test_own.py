@@ -36,6 +36,6 @@ def test_what_was_tried_is_judged_where_nothing_is_reported():
     text = LearnedAttempts.text(
         None,  # pyright: ignore[reportArgumentType]
         [{"scale": "small", "method": name, "about": each.about, "accept_costs": [0.3, 0.26], "queries": 800,
-          "meta_loss": [37.5, 33.7], "correlation": 0.97, "cpu_seconds": 47.0} for name, each in ATTEMPTS.items()],
+          "meta_loss": [37.5, 33.7], "correlation": 0.97, "seconds": 47.0} for name, each in ATTEMPTS.items()],
     )  # fmt: skip
     assert all(each.about in text for each in ATTEMPTS.values()) and "-.0400" in text and "37.50, 33.70" in text

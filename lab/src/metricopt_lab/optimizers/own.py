@@ -4,6 +4,7 @@ The paper meta-tests where it has meta-trained, with new mini-batches. So does t
 use nowhere else.
 """
 
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -67,9 +68,10 @@ class OwnRun:
     queries: int
 
     @property
-    def correlation(self) -> float:
-        """Rank correlation of the value function with the last observations, before it learnt from them."""
-        return self.trained.history[-1].correlation
+    def correlation(self) -> float | None:
+        """Rank correlation of the value function with the last observations, before it learnt; None if not known."""
+        last = self.trained.history[-1].correlation
+        return None if math.isnan(last) else last
 
 
 def own_run(problem: Problem, settings: MetaTraining, *, steps: int, loss: Loss | None = None) -> OwnRun:

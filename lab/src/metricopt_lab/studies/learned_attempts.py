@@ -98,7 +98,7 @@ class LearnedAttempts(ScaledExperiment[Problem]):
             **made,
             "steps": marks.tolist(),
             "accept_costs": [round(cost, 6) for cost in ground.costs(path[marks], "accept").tolist()],
-            "cpu_seconds": round(time.process_time() - began, 1),
+            "seconds": round(time.process_time() - began, 1),
             "about": attempt.about,
             "problem": ground.notes,
             "fingerprint": FINGERPRINT,
@@ -164,5 +164,5 @@ def _row(records: Sequence[Record]) -> list[str]:
         str(first["queries"]),
         f"{first['meta_loss'][0]:.2f}, {first['meta_loss'][-1]:.2f}" if first["meta_loss"] else "—",
         "—" if first["correlation"] is None else short(first["correlation"]),
-        f"{sum(record['cpu_seconds'] for record in records) / len(records):.0f}",
+        f"{sum(record['seconds'] for record in records) / len(records):.0f}",
     ]
