@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
+from typing import cast
 
 from torch import Tensor
 
@@ -103,4 +104,7 @@ def own_run(problem: Problem, settings: MetaTraining, *, steps: int, loss: Loss 
 
 def _fitted(rule: Rule, dim: int) -> Rule:
     """The same rule for so many coordinates; one that all coordinates share is for any."""
-    return WholeRule(dim, rule.features, rule.hidden, rule.lr) if isinstance(rule, WholeRule) else rule
+    if not isinstance(rule, WholeRule):
+        return rule
+    whole = cast("WholeRule", rule)  # a protocol is not narrowed to a final class
+    return WholeRule(dim, whole.features, whole.hidden, whole.lr)
