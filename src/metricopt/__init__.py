@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from metricopt.paper.learned.optimizer import LearnedOptimizer
     from metricopt.paper.learned.settings import MetaTraining
     from metricopt.paper.learned.weights import load_optimizer, save_optimizer
+    from metricopt.paper.learned.whole_rule import WholeRule
     from metricopt.paper.saved import load_value, save_value
     from metricopt.paper.stages import PAPER, PAPER_LETTER, Stages, finetune, learn_value_function
     from metricopt.paper.training import Training
@@ -81,6 +82,7 @@ _HOMES = {
     "metricopt.paper.learned.optimizer": ("LearnedOptimizer",),
     "metricopt.paper.learned.settings": ("MetaTraining",),
     "metricopt.paper.learned.weights": ("load_optimizer", "save_optimizer"),
+    "metricopt.paper.learned.whole_rule": ("WholeRule",),
     "metricopt.data.sampling": ("PerClass",),
     "metricopt.paper.saved": ("load_value", "save_value"),
     "metricopt.paper.stages": ("PAPER", "PAPER_LETTER", "Stages", "finetune", "learn_value_function"),
@@ -132,6 +134,7 @@ __all__ = [
     "Task",
     "Training",
     "WeightDirections",
+    "WholeRule",
     "adapt",
     "adapters",
     "data",

@@ -92,7 +92,10 @@ def test_every_row_of_a_table_has_something_that_computes_it(problem):
 
 @pytest.mark.parametrize(
     "method",
-    ["metricopt_sgd", "metricopt_paper", "metricopt_letter", "metricopt", "loss_dense", "moew", "ala_weights", "rambo"],
+    [
+        *("metricopt_sgd", "metricopt_paper", "metricopt_letter", "metricopt_learned", "metricopt"),
+        *("loss_dense", "moew", "ala_weights", "rambo"),
+    ],
 )
 @pytest.mark.filterwarnings("ignore::metricopt.core.errors.MetricOptWarning")
 def test_no_method_takes_more_queries_than_granted(problem, method):

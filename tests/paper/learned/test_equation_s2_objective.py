@@ -38,3 +38,10 @@ def test_the_derivative_is_that_of_finite_differences():
 
 def test_costs_of_nothing_and_below_give_finite_numbers():
     assert bool(metric_objective(torch.tensor([0.1, 0.0, -0.2])).isfinite())
+
+
+def test_an_even_fall_is_worth_more_than_the_same_fall_at_once():
+    even, at_once = 0.3 * 0.99 ** torch.arange(41.0), torch.full((41,), 0.3 * 0.99**40)
+    at_once[0] = 0.3
+    still = torch.full((41,), 0.3)
+    assert metric_objective(even) < metric_objective(at_once) < metric_objective(still)

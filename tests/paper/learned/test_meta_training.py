@@ -24,7 +24,6 @@ from metricopt.task.quadratic import QuadraticTask
 QUICK = MetaTraining(iterations=5, tasks=4, steps=8, warm_up=1, metric_every=4, value=Training(steps=20, members=2))
 
 
-@final
 class Bowls(Task):
     """Each member of a population has a bowl of its own, drawn with its mini-batches: curvature, optimum, noise."""
 
@@ -197,6 +196,29 @@ class Broken(Task):
 def test_a_loss_that_is_no_number_is_told_before_the_first_query():
     with pytest.raises(UnrollError, match="the loss is nan before the first step of every task"):
         meta_train(Oracle(Broken()), QUICK)
+
+
+def test_a_loss_that_stops_being_a_number_loses_nothing_of_the_iterations_before(tmp_path):
+    settings = MetaTraining(
+        rule=MlpRule(features=LOSS_ONLY, hidden=(8,), lr=0.1), iterations=4, tasks=4, steps=5, weight=0.0
+    )
+    straight = meta_train(Oracle(Bowls()), settings)
+
+    class Spoilt(Bowls):
+        done = 0
+
+        def loss(self, phi: Tensor, batch: tuple[Tensor, Tensor]) -> Tensor:
+            return super().loss(phi, batch) * (torch.nan if self.done == 2 else 1.0)
+
+    spoilt = Spoilt()
+
+    def count(now: Iteration) -> None:
+        spoilt.done = now.number + 1
+
+    with pytest.raises(UnrollError, match="the loss is nan before the first step of every task"):
+        meta_train(Oracle(spoilt), settings, folder=tmp_path, watch=count)
+    mended = meta_train(Oracle(Bowls()), settings, folder=tmp_path)
+    assert same(straight, mended)
 
 
 def test_steps_beyond_memory_are_told_before_the_first_query():

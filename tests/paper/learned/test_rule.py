@@ -5,7 +5,8 @@ import torch
 
 from metricopt.core.errors import UnknownNameError
 from metricopt.core.seeding import stream
-from metricopt.paper.learned.equation_s1_rule import EQUATION_S1, LOSS_ONLY, TIMES, WITH_VALUE, MlpRule
+from metricopt.paper.learned.equation_s1_rule import EQUATION_S1, LOSS_ONLY, WITH_VALUE, MlpRule
+from metricopt.paper.learned.inputs import TIMES
 from metricopt.paper.learned.signals import Signals
 
 
@@ -98,6 +99,21 @@ def test_the_scale_of_losses_gradients_and_metrics_changes_nothing():
     scaled = Signals(now.phi, 100 * now.gradient, 7 * now.loss, 0.5 * now.metric, now.metric_gradient)
     one, other = (rule.update(weights, each, rule.start(each.phi))[0] for each in (now, scaled))
     torch.testing.assert_close(one, other)
+
+
+def test_a_normalised_step_is_as_long_as_its_one_alpha_says():
+    plain, normalised = MlpRule(), MlpRule(normalised=True)
+    weights, now = torch.randn(2, plain.size, generator=stream(1), dtype=torch.float64), signals(0)
+    found = normalised.update(weights, now, normalised.start(now.phi))[0]
+    # Twice the output's weights and bias of the direction change nothing: only alpha is listened to.
+    doubled = weights.clone()
+    last = doubled[:, -33 * 2 :].view(2, 33, 2)
+    last[..., 0] *= 2
+    torch.testing.assert_close(normalised.update(doubled, now, normalised.start(now.phi))[0], found)
+    assert not torch.allclose(plain.update(doubled, now, plain.start(now.phi))[0], found)
+    last[..., 1] = 0.0  # a logarithm of nothing: alpha is 1
+    one = normalised.update(doubled, now, normalised.start(now.phi))[0]
+    torch.testing.assert_close(one.square().mean(-1), torch.ones(2, dtype=torch.float64))
 
 
 def test_an_unknown_feature_is_named():

@@ -9,6 +9,7 @@ import torch
 
 from metricopt.core.errors import DataError
 from metricopt.core.seeding import stream
+from metricopt.data.dataset import Examples
 from metricopt.data.images import Images
 from metricopt_lab.data.archives import DAMAGE, npz_arrays
 from metricopt_lab.data.cifar10 import Cifar10Split
@@ -34,12 +35,23 @@ def tiny_imagenet_split() -> Cifar10Split:
         >>> [len(part) for part in tiny_imagenet_split()]  # doctest: +SKIP
         [16000, 3200, 3200]
     """
-    train, test = _both()
+    train, test = _read(_found())
     held = held_out(train.labels)
     kept = torch.ones(len(train.labels), dtype=torch.bool)
     kept[held] = False
     parts = (train.rows(kept.nonzero().flatten()), train.rows(held), test)
     return Cifar10Split(*(part.examples(mean=MEAN, std=STD) for part in parts))
+
+
+def tiny_imagenet() -> tuple[Examples, Examples]:
+    """All 19,200 training images, 300 a class, and 3,200 test images, 50 a class, normalised.
+
+    Example:
+        >>> [len(part) for part in tiny_imagenet()]  # doctest: +SKIP
+        [19200, 3200]
+    """
+    train, test = (part.examples(mean=MEAN, std=STD) for part in _read(_found()))
+    return train, test
 
 
 def held_out(labels: torch.Tensor, *, each: int = HELD) -> torch.Tensor:
@@ -69,14 +81,18 @@ def _path() -> Path | None:
     return next((place / FILE for place in places if (place / FILE).exists()), None)
 
 
-@cache
-def _both() -> tuple[Images, Images]:
+def _found() -> Path:
     path = _path()
     if path is None:
         raise DataError(
             f"{FILE} is not in the folder METRICOPT_DATA (now {os.environ.get('METRICOPT_DATA')!r}) nor in its folder "
             f"tinyimagenet; expected arrays x_train, y_train, x_test, y_test of 64 classes, bytes of 32x32: bring it"
         )
+    return path
+
+
+@cache
+def _read(path: Path) -> tuple[Images, Images]:
     found = hashlib.sha256(path.read_bytes()).hexdigest()
     if found != SHA256:
         raise DataError(f"{path} has the SHA-256 {found[:16]}...; expected {SHA256[:16]}...: bring the file again")

@@ -44,9 +44,11 @@ def detection(results: Path, docs: Path) -> str:
     return _page(docs, "detection", [_recorded(name, results) for name in names], pictures=True)
 
 
-def learned(results: Path, docs: Path) -> str:  # noqa: ARG001
-    """Learned optimizers: how to use them, and the weights that come with the package."""
-    return f"{_page(docs, 'learned', [])}\n{weights_table()}\n"
+def learned(results: Path, docs: Path) -> str:
+    """Learned optimizers: how to use them, what was tried, and the weights that come with the package."""
+    names = [name for name in ("learned-attempts", "tableS1") if (results / f"{name}.jsonl").exists()]
+    page = _page(docs, "learned", [_recorded(name, results) for name in names])
+    return f"{page}\n## Weights\n\n{weights_table()}\n"
 
 
 def retrieval(results: Path, docs: Path) -> str:

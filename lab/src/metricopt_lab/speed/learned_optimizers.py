@@ -32,8 +32,8 @@ def unrolled_tasks(effort: Effort) -> list[Figure]:
     tabular = partial(tabular_task, train=effort.of(4_000, 100), search=effort.of(500, 50))
     problems = [
         ("A9A MLP, d = 18, batch 32", tabular(batch_size=32), 8.0),
-        ("the small network of CIFAR-10, d = 128, batch 32", _small_network(effort, 32), 8.0),
-        ("the same, batch 128", _small_network(effort, 128), None),
+        ("the small network of CIFAR-10, d = 128, batch 32", small_network(effort, 32), 8.0),
+        ("the same, batch 128", small_network(effort, 128), None),
     ]
     figures = []
     for what, task, target in problems:
@@ -49,7 +49,13 @@ def unrolled_tasks(effort: Effort) -> list[Figure]:
     return figures
 
 
-def _small_network(effort: Effort, batch_size: int) -> SupervisedTask:
+def small_network(effort: Effort, batch_size: int) -> SupervisedTask:
+    """The small network of CIFAR-10 on made-up images, what comes before FiLM computed once.
+
+    Example:
+        >>> small_network(Effort(quick=True), 32).dim
+        128
+    """
     data = images(effort.of(1_000, 20))
     task = SupervisedTask(
         adapt(small_convnet(), FiLM(dim=128, layers=("fc1", "fc2")), example=data.inputs[:2]),

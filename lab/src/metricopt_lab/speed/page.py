@@ -18,6 +18,7 @@ _TITLES = {
     "h": "The first answer, and silence",
     "p": "Queries of a detector",
     "m": "Meta-training of a learned optimizer",
+    "n": "Meta-training of a learned optimizer beside that of the value function",
     "q": "Queries of the default search",
     "r": "Retrieval",
 }

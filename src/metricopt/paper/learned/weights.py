@@ -9,7 +9,8 @@ from torch import Tensor
 
 from metricopt.core.errors import FileFormatError, UnknownNameError
 from metricopt.core.files import load, save
-from metricopt.paper.learned import equation_s1_rule as _equation_s1_rule  # noqa: F401  (registers our rule)
+from metricopt.paper.learned import equation_s1_rule as _equation_s1_rule  # noqa: F401  (registers our rules)
+from metricopt.paper.learned import whole_rule as _whole_rule  # noqa: F401
 from metricopt.paper.learned.rules import RULES
 from metricopt.paper.learned.signals import Rule
 

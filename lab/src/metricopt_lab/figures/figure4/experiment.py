@@ -15,6 +15,7 @@ from torch.optim import Optimizer
 from metricopt.api.propose import propose
 from metricopt.core.errors import FlatValueWarning
 from metricopt.paper.guided import MetricGuided
+from metricopt.paper.learned.settings import MetaTraining
 from metricopt.paper.stages import LearntValue, Stages, learn_value_function
 from metricopt.paper.training import Training
 from metricopt.paper.value_function import ValueFunction
@@ -26,6 +27,7 @@ from metricopt_lab.figures.figure4.learned import LEARNED_VERSION, WEIGHTS, lear
 from metricopt_lab.figures.figure4.plot import draw_curves
 from metricopt_lab.figures.figure4.text import LOSS_OF, METHODS, figure4_text
 from metricopt_lab.figures.film_paths import OPTIMIZERS, Tuned, film_problem, loss_led_path, tuned
+from metricopt_lab.optimizers.own import OWN, OWN_VERSION, own_run
 from metricopt_lab.problems import Problem
 from metricopt_lab.problems.cifar import CIFAR_SCALES
 
@@ -52,6 +54,7 @@ class Effort:
         steps: Finetuning steps.
         stages: How paths are collected and learnt from, without optimizer and rate.
         recipe: The default search.
+        own: Meta-training in the run itself.
         marks: Points of a curve beside its start.
 
     Example:
@@ -64,6 +67,7 @@ class Effort:
     steps: int
     stages: Stages
     recipe: Recipe
+    own: MetaTraining
     marks: int = 20
 
 
@@ -76,10 +80,13 @@ EFFORTS = {
         steps=10,
         stages=Stages(steps=10, start_std=1.0, rounds=1, training=Training(steps=20)),
         recipe=Recipe(start_steps=20, rows=100),
+        own=OWN["smoke"],
         marks=5,
     ),
-    "small": Effort(queries=300, steps=200, stages=Stages(start_std=1.0), recipe=Recipe()),
-    "paper": Effort(queries=5006, steps=200, stages=Stages(steps=200, start_std=1.0), recipe=Recipe()),
+    "small": Effort(queries=300, steps=200, stages=Stages(start_std=1.0), recipe=Recipe(), own=OWN["small"]),
+    "paper": Effort(
+        queries=5006, steps=200, stages=Stages(steps=200, start_std=1.0), recipe=Recipe(), own=OWN["paper"]
+    ),
 }
 """What each scale grants."""
 
@@ -112,6 +119,8 @@ class Figure4(ScaledExperiment[Problem]):
 
     def version_of(self, method: str) -> int:
         """Learned optimizers, which no search changes, have a version of their own."""
+        if method == "metricopt_learned_whole":
+            return OWN_VERSION
         return LEARNED_VERSION if method in (*WEIGHTS, "power_sign") else super().version_of(method)
 
     def text(self, records: Sequence[Record]) -> str:
@@ -133,6 +142,8 @@ def measured_method(problem: Problem, method: str, effort: Effort) -> Record:
     """
     if method == "search":
         return _search(problem, effort)
+    if method == "metricopt_learned_whole":
+        return _own(problem, effort)
     oracle = problem.oracle(queries=effort.queries)
     learnt = _learnt(oracle, BASES[method], effort, seed=problem.seed) if method in BASES else None
     value = None if learnt is None else learnt.value
@@ -145,17 +156,35 @@ def measured_method(problem: Problem, method: str, effort: Effort) -> Record:
         found, about = tuned(oracle, tries.path_at, tries.rates), tries.about
     else:
         found = _finetuned(oracle, method.removeprefix("metricopt_"), value, effort, seed=problem.seed)
-    steps = torch.linspace(0, effort.steps, effort.marks + 1).round().long()
     return {
         "queries": oracle.ledger.used,
-        "rate": found.rate,
-        "search_costs": {f"{rate:g}": cost for rate, cost in found.tried.items()},
-        "steps": steps.tolist(),
-        "test_costs": _test_costs(problem, found.path[steps]),
+        **_curve(problem, found, effort),
         "meta_queries": about.get("queries", 0),
         "meta_tasks": about.get("tasks", 0),
         "rank_correlation": None if learnt is None else learnt.health.rank_correlation,
         "prediction_error": None if learnt is None else learnt.health.error,
+    }
+
+
+def _curve(problem: Problem, found: Tuned, effort: Effort) -> Record:
+    steps = torch.linspace(0, effort.steps, effort.marks + 1).round().long()
+    return {
+        "rate": found.rate,
+        "search_costs": {f"{rate:g}": cost for rate, cost in found.tried.items()},
+        "steps": steps.tolist(),
+        "test_costs": _test_costs(problem, found.path[steps]),
+    }
+
+
+def _own(problem: Problem, effort: Effort) -> Record:
+    made = own_run(problem, effort.own, steps=effort.steps)
+    return {
+        "queries": made.queries,
+        **_curve(problem, made.found, effort),
+        "meta_queries": made.trained.queries,
+        "meta_tasks": effort.own.all_tasks,
+        "meta_loss": [round(each.objective, 4) for each in made.trained.history if each.updated],
+        "rank_correlation": made.correlation,
     }
 
 

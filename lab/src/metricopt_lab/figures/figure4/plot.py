@@ -20,6 +20,7 @@ LOOKS = {
     "metricopt_adam": ("#0072B2", "-"),
     "metricopt_learned": ("#E69F00", "-"),
     "metricopt_learned_value": ("#000000", "-"),
+    "metricopt_learned_whole": ("#CC79A7", "-"),
     "search": ("#009E73", "--"),
 }
 """Colour and line of a method."""

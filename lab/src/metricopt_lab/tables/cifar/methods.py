@@ -13,10 +13,12 @@ from metricopt.acceptance.judge import Judge
 from metricopt.adapters import Adapter, FiLM, LastLayer, Parameters
 from metricopt.api.propose import propose
 from metricopt.losses import Loss, aucpr, cross_entropy, large_margin_softmax, pairwise_aucroc, raw_logits
+from metricopt.paper.learned.settings import MetaTraining
 from metricopt.paper.preset import follow, learn
 from metricopt.paper.stages import PAPER, PAPER_LETTER, Stages, finetune, learn_value_function
 from metricopt.paper.training import Training
 from metricopt.search import Recipe
+from metricopt_lab.optimizers.own import OWN, own_run
 from metricopt_lab.problems import Problem
 from metricopt_lab.rivals import BASELINES
 from metricopt_lab.rivals.incumbent import Incumbent
@@ -37,6 +39,7 @@ class Budget:
         paper: The paper's recipe with its two declared deviations, T and K as printed.
         recipe: Of the default search.
         weights: What the rows of published rivals about weights move.
+        learned: Meta-training of the learned optimizer, which asks as often as it says.
 
     Example:
         >>> BUDGETS["paper"].paper.steps, BUDGETS["paper"].queries
@@ -48,6 +51,7 @@ class Budget:
     paper: Stages = AS_PRINTED
     recipe: Recipe = field(default_factory=Recipe)
     weights: Adapter = field(default_factory=LastLayer)
+    learned: MetaTraining = OWN["small"]
 
 
 BUDGETS = {
@@ -56,10 +60,11 @@ BUDGETS = {
         Stages(steps=10, training=Training(steps=20)),
         replace(PAPER, steps=10),
         Recipe(start_steps=10, candidates=40, rows=50),
+        learned=OWN["smoke"],
     ),
     "small": Budget(300),
     # 500 tasks of K = 10 queries and T = 200 steps, and two queries at the end.
-    "paper": Budget(5002, Stages(steps=200, observations=10), weights=Parameters("*", dim=None)),
+    "paper": Budget(5002, Stages(steps=200, observations=10), weights=Parameters("*", dim=None), learned=OWN["paper"]),
 }
 """What each scale grants."""
 
@@ -99,6 +104,10 @@ OF_THE_PAPER = tuple(f"{name}{kind}" for name in ("moew", "ala", "rambo") for ki
 """Rivals of the paper's own tables, on phi and on weights."""
 
 
+LEARNED = ("metricopt_learned", "metricopt_learned_advanced")
+"""Rows of the optimizer that is learnt with the value function, with cross-entropy and with the advanced loss."""
+
+
 @dataclass(frozen=True)
 class Proposal:
     """What a method proposes.
@@ -130,6 +139,7 @@ class Bench:
         """Names of the rows of a table with these advanced losses, in their order."""
         before, after = ["ce", "loss_only"], ["loss_dense", "bias_temperature", "cma_es", *OF_THE_PAPER]
         staged = ["metricopt_paper", "metricopt_letter", "metricopt_sgd", "metricopt_adam", "metricopt_adam_advanced"]
+        staged += LEARNED
         return [*before, *advanced, *after, *staged, "metricopt", "metricopt_labels", "metricopt_advanced"]
 
     @staticmethod
@@ -160,6 +170,8 @@ class Bench:
             "metricopt_sgd": partial(self.two_stages, "sgd"),
             "metricopt_adam": partial(self.two_stages, "adam"),
             "metricopt_adam_advanced": partial(self.two_stages, "adam", loss=last),
+            "metricopt_learned": self.learned,
+            "metricopt_learned_advanced": partial(self.learned, loss=last),
             "metricopt": self.search,
             "metricopt_labels": partial(self.search, labels=True),
             "metricopt_advanced": partial(self.search, loss=last),
@@ -220,6 +232,12 @@ class Bench:
         learnt = learn_value_function(oracle, queries=self.budget.queries - 2, seed=self.seed, stages=stages)
         phi = finetune(oracle.task, learnt.value, seed=self.seed, stages=stages).phi
         return Proposal(phi, oracle.ledger.used, learnt.health.rank_correlation)
+
+    def learned(self, *, loss: Loss = cross_entropy) -> Proposal:
+        """The supplement's optimizer with FiLM alone, meta-trained on this problem: where its best path ends."""
+        made = own_run(self.literal, self.budget.learned, steps=self.budget.paper.steps, loss=loss)
+        queries = made.trained.queries + made.queries
+        return Proposal(made.found.path[-1], queries, made.correlation, where=self.literal)
 
     def search(self, *, loss: Loss = cross_entropy, labels: bool = False) -> Proposal:
         """MetricOpt by default: loss finetuning, output shifts, and a Gaussian process as the value function."""

@@ -17,9 +17,10 @@ from metricopt.paper.preset import PAPER_VERSION
 from metricopt.task.answers import resampled_costs
 from metricopt_lab.cells import Record, ScaledCell, ScaledExperiment
 from metricopt_lab.data.cifar10 import FINGERPRINT
+from metricopt_lab.optimizers.own import OWN_VERSION
 from metricopt_lab.problems import Problem, cifar
 from metricopt_lab.problems.cifar import CIFAR_SCALES
-from metricopt_lab.tables.cifar.methods import ADVANCED, Bench, Proposal, budget_of
+from metricopt_lab.tables.cifar.methods import ADVANCED, LEARNED, Bench, Proposal, budget_of
 from metricopt_lab.tables.cifar.plot import draw_gains
 from metricopt_lab.tables.cifar.text import table_text
 from metricopt_lab.tables.claims import PRESETS
@@ -69,6 +70,8 @@ class CifarTable(ScaledExperiment[Ground]):
         """Losses and the original, which are rows of the tables alone, and the presets have versions of their own."""
         if method in PRESETS:
             return PAPER_VERSION
+        if method in LEARNED:
+            return OWN_VERSION
         return LOSSES_VERSION if method in Bench.losses(ADVANCED[self.network]) else super().version_of(method)
 
     def text(self, records: Sequence[Record]) -> str:

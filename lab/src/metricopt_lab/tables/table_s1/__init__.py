@@ -1,0 +1,1 @@
+"""Table S1: top-1 and top-5 accuracy, by RMSProp, by MetricOpt over SGD and learned."""
