@@ -55,7 +55,7 @@ def fingerprint() -> str:
 
 
 def _examples(images: np.ndarray, classes: np.ndarray) -> Examples:
-    return Examples(torch.from_numpy(images).permute(0, 3, 1, 2), torch.from_numpy(classes).long())
+    return Examples(torch.from_numpy(images).permute(0, 3, 1, 2), torch.tensor(classes.tolist()))
 
 
 def _moments(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
