@@ -22,7 +22,7 @@ from metricopt_lab.problems.zoo.problem import Half, Kind, UserProblem
 from metricopt_lab.problems.zoo.sources import Pool
 
 DEVELOPMENT_SEEDS = range(5)
-FINAL_SEEDS = range(100, 107)
+FINAL_SEEDS = range(100, 112)
 
 
 @dataclass(frozen=True)
