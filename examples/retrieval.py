@@ -56,10 +56,9 @@ def main() -> mo.Result:
         metric=recall_at_k(1),
         train=train,
         val=gallery,
-        sampling=mo.PerClass(4),
         batch_size=64,
         queries=60,
-        recipe=mo.Recipe(start_steps=100, start_lr=0.2),
+        effort="quick",
         seed=0,
     )
     print(result)

@@ -84,7 +84,7 @@ def test_the_list_is_a_table_of_names_and_descriptions(capsys):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["run", "table4"], "metricopt: there is no experiment named 'table4'; did you mean 'table6'?"),
+        (["run", "table7"], "metricopt: there is no experiment named 'table7'; did you mean 'table6'?"),
         (["run", "table3", "--scale", "big"], "there is no scale named 'big' here; known: smoke, small, paper"),
         (["run", "table3", "--data", "iris"], "there is no data set named 'iris' here; known: a9a, covtype2"),
         (["run", "table2", "--data", "nonsense"], "table2 has no choice of data, and nonsense was asked for; leave it"),
@@ -109,7 +109,7 @@ def test_wrong_usage_is_one_sentence_and_exit_code_2(arguments, sentence, capsys
 
 def test_debug_shows_where_an_error_came_from():
     with pytest.raises(UnknownNameError):
-        main(["run", "table4", "--debug"])
+        main(["run", "table7", "--debug"])
 
 
 @pytest.mark.usefixtures("squares")

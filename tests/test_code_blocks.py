@@ -12,7 +12,7 @@ from tests.page_worlds import WORLDS, few_iterations
 from torch import nn
 
 import metricopt as mo
-from metricopt.acceptance import judge
+from metricopt.acceptance import gathering
 from metricopt.core.errors import MetricOptWarning
 from metricopt.crossfit import EFFORTS
 
@@ -51,7 +51,7 @@ def test_the_blocks_of_a_page_run_one_after_the_other(page, tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     for name, settings in EFFORTS.items():  # as ever, but not for minutes
         monkeypatch.setitem(EFFORTS, name, replace(settings, seconds=2.0))
-    monkeypatch.setattr(judge, "RESAMPLES", 100)
+    monkeypatch.setattr(gathering, "RESAMPLES", 100)
     monkeypatch.setattr(mo, "MetaTraining", few_iterations)
     world = WORLDS.get(page.relative_to(ROOT).as_posix(), lambda _: {})
     names = {"__name__": "page", **given(), **world(tmp_path)}

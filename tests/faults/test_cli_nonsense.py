@@ -27,7 +27,7 @@ NONSENSE = {
     },
     "list": {"kind": ("colours", ""), "--json": ("file/inside", ".")},
     "run table3": {
-        "name": ("table4", ""),
+        "name": ("table7", ""),
         "--seeds": (*NUMBERS, "0", "-1"),
         "--scale": ("huge", ""),
         "--data": ("mars", "a9a,mars"),
@@ -38,7 +38,7 @@ NONSENSE = {
         "--json": ("file/inside", "."),
     },
     "run table2": {
-        "name": ("table4", ""),
+        "name": ("table7", ""),
         "--seeds": ("0",),
         "--scale": ("huge", ""),
         "--data": ("nonsense", "small_convnet"),
@@ -52,6 +52,7 @@ NONSENSE = {
     "pretrain resnet32 --out new": {
         "model": ("resnet", ""),
         "--out": FOLDERS,
+        "--data": ("mars", ""),
         "--epochs": (*NUMBERS, "0", "-1"),
         "--batch-size": (*NUMBERS, "0"),
         "--lr": ("fast", "", "0", "-0.1", "nan", "inf"),

@@ -32,7 +32,7 @@ def moved_problem(metric: Metric, *, classes: int = 3) -> UserProblem:
         optimizer.zero_grad()
         cross_entropy(net(train.inputs), train.targets).backward()
         optimizer.step()
-    val, test = rows(300, 1, 1.0, classes), rows(3000, 2, 1.0, classes)
+    val, test = rows(300, 1, 2.0, classes), rows(3000, 2, 2.0, classes)
     return UserProblem("toy", net.eval(), cross_entropy, metric, train, val, test, labels_visible=True, seed=0)
 
 
