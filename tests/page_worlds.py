@@ -97,11 +97,26 @@ def few_iterations(**settings: Any) -> MetaTraining:
     return MetaTraining(**{**settings, "iterations": 4, "steps": 20})
 
 
+def successors(_: Path) -> dict[str, Any]:
+    """Three networks, the rows that two of them are asked about, and those of the third."""
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randn(1200, 4, generator=draw)
+    y = (x[:, 0] + 0.5 * torch.randn(1200, generator=draw) > 0.5).long()
+    torch.manual_seed(0)
+    nets = [
+        nn.Sequential(nn.Linear(4, width), nn.LayerNorm(width), nn.ReLU(), nn.Linear(width, 2)) for width in (8, 6, 8)
+    ]
+    parts = [(x[at : at + 300], y[at : at + 300]) for at in range(0, 1200, 300)]
+    names = ("net", "other", "third_net", "train", "val", "more", "new")
+    return {"metric": "macro_f1", **dict(zip(names, (*nets, *parts), strict=True))}
+
+
 WORLDS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "README.md": frameworks,
     "docs/how-to/retrieval.md": gallery,
     "docs/how-to/detection.md": microscopes,
     "docs/learned.md": learned,
+    "docs/transfer.md": successors,
 }
 """For some pages what they take for granted, made in a folder in which their blocks will run."""
 
