@@ -33,7 +33,8 @@ FAULTS = {
     "killed by itself": "echo 0.5; kill -9 $$",
     "a segmentation fault": "echo 0.5; kill -SEGV $$",
     "an abort": "echo 0.5; kill -ABRT $$",
-    "a hang-up": "echo 0.5; kill -HUP $$",
+    # Not SIGHUP, which is ignored wherever the tests were started by nohup.
+    "an alarm": "echo 0.5; kill -ALRM $$",
     "a program that is not there": "exec /no/such/program",
     "a program that is a folder": "exec /tmp",
     "a syntax error": "if echo 0.5; then",
