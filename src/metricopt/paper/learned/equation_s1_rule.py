@@ -7,7 +7,15 @@ from typing import final
 import torch
 from torch import Tensor
 
-from metricopt.paper.learned.inputs import EQUATION_S1, LOSS_ONLY, WITH_TIME, WITH_VALUE, Inputs, root_mean_square_one
+from metricopt.paper.learned.inputs import (
+    EQUATION_S1,
+    LOSS_ONLY,
+    WITH_TIME,
+    WITH_VALUE,
+    Inputs,
+    SeesInputs,
+    root_mean_square_one,
+)
 from metricopt.paper.learned.rules import RULES
 from metricopt.paper.learned.signals import Signals, State
 
@@ -20,7 +28,7 @@ LARGEST_LOG_STEP = 4.0
 @RULES.add("mlp")
 @final
 @dataclass(frozen=True)
-class MlpRule:
+class MlpRule(SeesInputs):
     """phi + alpha u with [alpha, u] = MLP(inputs of the coordinate).
 
     Inputs are scaled by the whole of phi: what one problem teaches is of use in another.
@@ -62,21 +70,6 @@ class MlpRule:
     def widths(self) -> tuple[int, ...]:
         """Of all layers, inputs and the two outputs included."""
         return (sum(self._inputs.count(name) for name in self.features), *self.hidden, 2)
-
-    @property
-    def size(self) -> int:
-        """Number of weights."""
-        return sum((a + 1) * b for a, b in pairwise(self.widths))
-
-    @property
-    def needs_loss(self) -> bool:
-        """Whether it looks at the loss."""
-        return self._inputs.need_loss
-
-    @property
-    def needs_value(self) -> bool:
-        """Whether it looks at the gradient of a value function."""
-        return self._inputs.need_value
 
     def initial(self, generator: torch.Generator) -> Tensor:
         """Weights of a step of length lr along the first average; what else the layers compute is not listened to.

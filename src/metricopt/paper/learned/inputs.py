@@ -1,7 +1,9 @@
 """What Eq. S1's MLP looks at: of each coordinate, and of the whole."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import final
 
 import torch
@@ -142,3 +144,31 @@ _INPUTS: dict[str, Callable[[Signals, State], list[Tensor]]] = {
     "metric_gradient": lambda seen, _: [root_mean_square_one(seen.metric_gradient)],
     "time": lambda _, state: [(state["steps"].unsqueeze(-1) / scale - 1).tanh() for scale in TIMES],
 }
+
+
+class SeesInputs(ABC):
+    """A rule whose MLP looks at named inputs: what follows from these and from the widths of its layers."""
+
+    @property
+    @abstractmethod
+    def _inputs(self) -> Inputs: ...
+
+    @property
+    @abstractmethod
+    def widths(self) -> tuple[int, ...]:
+        """Of all layers, inputs and outputs included."""
+
+    @property
+    def size(self) -> int:
+        """Number of weights."""
+        return sum((a + 1) * b for a, b in pairwise(self.widths))
+
+    @property
+    def needs_loss(self) -> bool:
+        """Whether it looks at the loss."""
+        return self._inputs.need_loss
+
+    @property
+    def needs_value(self) -> bool:
+        """Whether it looks at the gradient of a value function."""
+        return self._inputs.need_value

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from metricopt.core.errors import FileFormatError
 from metricopt.paper.learned.equation_s1_rule import LARGEST_LOG_STEP, mlp
-from metricopt.paper.learned.inputs import OF_EACH, WITH_TIME, Inputs
+from metricopt.paper.learned.inputs import OF_EACH, WITH_TIME, Inputs, SeesInputs
 from metricopt.paper.learned.rules import RULES
 from metricopt.paper.learned.signals import Signals, State
 
@@ -25,7 +25,7 @@ _LARGEST = 100_000  # coordinates of phi that a file may claim
 @RULES.add("whole")
 @final
 @dataclass(frozen=True)
-class WholeRule:
+class WholeRule(SeesInputs):
     """phi + alpha u with [alpha, u] = MLP(all inputs of all coordinates), a number and a vector.
 
     The MLP's vector is added to a step along the average gradient, which is where training starts.
@@ -68,21 +68,6 @@ class WholeRule:
         """Of all layers; the outputs are u and the logarithm of alpha."""
         counts = [(self.dim if name in OF_EACH else 1) * self._inputs.count(name) for name in self.features]
         return (sum(counts), *self.hidden, self.dim + 1)
-
-    @property
-    def size(self) -> int:
-        """Number of weights."""
-        return sum((a + 1) * b for a, b in pairwise(self.widths))
-
-    @property
-    def needs_loss(self) -> bool:
-        """Whether it looks at the loss."""
-        return self._inputs.need_loss
-
-    @property
-    def needs_value(self) -> bool:
-        """Whether it looks at the gradient of a value function."""
-        return self._inputs.need_value
 
     def initial(self, generator: torch.Generator) -> Tensor:
         """Random layers and an output of nothing: a step of length lr along the average."""
