@@ -4,6 +4,8 @@ torchvision is imported only where a detector is built: not everybody who runs o
 """
 
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +30,25 @@ _TAPS = {4: "0", 10: "1", 15: "2"}  # after which block a level of the pyramid b
 _FROZEN = 5  # blocks that keep their ImageNet weights in training
 
 
-def bccd_faster_rcnn() -> nn.Module:
-    """The bare network, with random weights: three classes and the background, 3,993,186 parameters."""
+@contextmanager
+def _torchvision() -> Iterator[None]:
+    """Where it is imported: if it cannot be, one sentence says what to do."""
     try:
-        from torchvision.models.detection import FasterRCNN  # pyright: ignore[reportMissingImports]
-        from torchvision.models.detection.faster_rcnn import FastRCNNPredictor, TwoMLPHead  # pyright: ignore[reportMissingImports]
-        from torchvision.models.detection.rpn import AnchorGenerator  # pyright: ignore[reportMissingImports]
-        from torchvision.ops import MultiScaleRoIAlign  # pyright: ignore[reportMissingImports]
+        yield
     except ImportError as error:
         raise DataError(
             f"a detector needs torchvision, which cannot be imported ({error}): "
             f'pip install "metricopt-torch[detection]", of the same build as torch'
         ) from error
+
+
+def bccd_faster_rcnn() -> nn.Module:
+    """The bare network, with random weights: three classes and the background, 3,993,186 parameters."""
+    with _torchvision():
+        from torchvision.models.detection import FasterRCNN  # pyright: ignore[reportMissingImports]
+        from torchvision.models.detection.faster_rcnn import FastRCNNPredictor, TwoMLPHead  # pyright: ignore[reportMissingImports]
+        from torchvision.models.detection.rpn import AnchorGenerator  # pyright: ignore[reportMissingImports]
+        from torchvision.ops import MultiScaleRoIAlign  # pyright: ignore[reportMissingImports]
     levels = list(_TAPS.values())
     return FasterRCNN(
         Backbone(),
@@ -64,13 +73,8 @@ def voc_faster_rcnn(*, imagenet: bool = False) -> nn.Module:
 
     With `imagenet` its body begins with torchvision's weights of ImageNet, which are downloaded.
     """
-    try:
+    with _torchvision():
         from torchvision.models.detection import fasterrcnn_resnet50_fpn  # pyright: ignore[reportMissingImports]
-    except ImportError as error:
-        raise DataError(
-            f"a detector needs torchvision, which cannot be imported ({error}): "
-            f'pip install "metricopt-torch[detection]", of the same build as torch'
-        ) from error
     body = "IMAGENET1K_V1" if imagenet else None
     return fasterrcnn_resnet50_fpn(weights=None, weights_backbone=body, num_classes=21)
 
