@@ -5,16 +5,10 @@ Usage: killed_meta_training.py FOLDER KILLS SEED.
 """
 
 import hashlib
-import json
-import random
-import sys
-import time
 import warnings
-from functools import partial
 from pathlib import Path
 
-import torch
-from tests.faults.killing import finished
+from tests.faults.killing import kill_and_resume
 
 from metricopt.core.errors import FlatValueWarning
 from metricopt.core.files import load
@@ -42,19 +36,5 @@ def account(folder: Path) -> dict:
     return {"tensors": digest.hexdigest(), "names": sorted(saved.tensors), "history": saved.facts["history"]}
 
 
-def main(folder: Path, kills: int, seed: int) -> None:
-    torch.set_num_threads(1)
-    run(folder / "warm-up")  # children then need not import what torch imports late
-    began = time.monotonic()
-    assert finished(partial(run, folder / "whole"), 120.0)
-    duration, moments, runs = time.monotonic() - began, random.Random(seed), []
-    while sum(one["kills"] for one in runs) < kills:
-        broken, killed = folder / f"broken {len(runs)}", 0
-        while not finished(partial(run, broken), moments.uniform(0.0, duration)):
-            killed += 1
-        runs.append({"kills": killed, "account": account(broken)})
-    print(json.dumps({"expected": account(folder / "whole"), "runs": runs}))
-
-
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    kill_and_resume(run, account)

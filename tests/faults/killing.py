@@ -2,13 +2,17 @@
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import torch
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,3 +43,22 @@ def finished(run: Callable[[], None], patience: float) -> bool:
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     return False
+
+
+def kill_and_resume(run: Callable[[Path], None], account: Callable[[Path], dict]) -> None:
+    """What such a script does, FOLDER KILLS SEED: a whole run, then runs killed at random moments until they finish.
+
+    Prints kills and accounts as JSON; an account has all of a folder that must not depend on kills.
+    """
+    folder, kills, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    torch.set_num_threads(1)
+    run(folder / "warm-up")  # children then need not import what torch imports late
+    began = time.monotonic()
+    assert finished(partial(run, folder / "whole"), 120.0)
+    duration, moments, runs = time.monotonic() - began, random.Random(seed), []
+    while sum(one["kills"] for one in runs) < kills:
+        broken, killed = folder / f"broken {len(runs)}", 0
+        while not finished(partial(run, broken), moments.uniform(0.0, duration)):
+            killed += 1
+        runs.append({"kills": killed, "account": account(broken)})
+    print(json.dumps({"expected": account(folder / "whole"), "runs": runs}))
