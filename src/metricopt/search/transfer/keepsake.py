@@ -11,6 +11,12 @@ from metricopt.task.supervised import SupervisedTask
 MOST = 120
 """Answers that are kept: half of them the best ones, the others spread over the whole search."""
 
+MOST_BYTES = 2**26
+"""Of what is gathered: with many outputs fewer answers are kept."""
+
+LEAST = 8
+"""Answers that are kept, however large they are."""
+
 
 class Keepsake:
     """Takes in answers with what was seen of them, and forgets all but some.
@@ -37,6 +43,9 @@ class Keepsake:
         first = not len(self.costs)
         # Half precision: beside the next answer's difference it is exact, and it is a fraction of the search's memory.
         outputs = outputs.clamp(-6e4, 6e4).half()
+        an_answer = outputs[0].numel() * outputs.element_size()
+        # Up to twice as many are held before some are forgotten.
+        self._most = min(self._most, max(LEAST, MOST_BYTES // (2 * max(1, an_answer))))
         self.points = points.clone() if first else torch.cat([self.points, points])
         self.outputs = outputs if first else torch.cat([self.outputs, outputs])
         self.costs = costs.clone() if first else torch.cat([self.costs, costs])
