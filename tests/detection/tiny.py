@@ -17,15 +17,15 @@ def torchvision():
 
 
 class TinyBackbone(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self, channels: int = 8) -> None:
         super().__init__()
         from torchvision.ops import FeaturePyramidNetwork
 
-        self.out_channels = 8
+        self.out_channels = channels
         self.body = nn.ModuleDict(
             {"0": nn.Conv2d(3, 6, 5, stride=4, padding=2), "1": nn.Conv2d(6, 8, 3, stride=2, padding=1)}
         )
-        self.fpn = FeaturePyramidNetwork([6, 8], 8)
+        self.fpn = FeaturePyramidNetwork([6, 8], channels)
 
     def forward(self, x: Tensor) -> dict[str, Tensor]:
         first = self.body["0"](x).relu()

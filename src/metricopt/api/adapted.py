@@ -6,7 +6,7 @@ from torch import nn
 
 from metricopt.adapters import AdaptedModel, Adapter, DynamicBias, EmbeddingAffine, FiLM, OutputAffine, adapt
 from metricopt.adapters.detector import is_detector
-from metricopt.api.detectors import detector_adapter
+from metricopt.api.detectors import adapter_for
 from metricopt.api.problem import Problem
 from metricopt.core.errors import AdapterError
 from metricopt.core.reading import Read
@@ -46,7 +46,7 @@ def adapted(
 
     Both with an affine of the outputs, where the network's output has a tensor that can be told to be that; of a
     network that `embeds`, of the last layer, so that what normalises embeddings comes after it. Of a detector FiLM
-    acts in the box head, and the affine is of its class scores and box corrections. The paper's presets have the
+    acts before its heads, and the affine is of its class scores and box corrections. The paper's presets have the
     paper's own adapter, where the network can have that.
 
     Example:
@@ -69,7 +69,7 @@ def adapted(
 def _choices(net: nn.Module, embeds: bool, preset: Preset) -> tuple[Adapter, ...]:
     """Adapters that suit a network, the first that it can have being the best."""
     if is_detector(net):
-        return (detector_adapter(),)
+        return (adapter_for(net),)
     film, bias, affine = FiLM(dim=32), DynamicBias(dim=16), EmbeddingAffine() if embeds else OutputAffine()
     of_paper = () if preset == "default" else (paper_adapter(net),)
     return (*of_paper, film + affine, bias + affine, film, bias)

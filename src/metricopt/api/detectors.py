@@ -6,27 +6,42 @@ from typing import Any
 from torch import Tensor, nn
 
 from metricopt.adapters import Adapter, FiLM, LayerAffine
-from metricopt.adapters.detector import SCORES, classes_of
+from metricopt.adapters.detector import FAMILIES, POOLED, family_of, labels_of, layers_of
 from metricopt.core.errors import DataError
 from metricopt.core.tree import described
 from metricopt.data.dataset import Data
 
-POOLED = "roi_heads.box_roi_pool"
-"""Where FiLM acts by default: on what is pooled at each proposal, which leaves proposals as they are."""
-
-PYRAMID = "backbone.fpn.layer_blocks.*"
-"""The outputs of the feature pyramid, which both stages look at: four times as long a query."""
+_FASTER = FAMILIES[0]
 
 
-def detector_adapter(layers: str = POOLED, dim: int = 128) -> Adapter:
+def detector_adapter(
+    layers: str = POOLED,
+    dim: int = 128,
+    *,
+    scores: str = _FASTER.scores[0],
+    corrections: str = _FASTER.corrections[0],
+) -> Adapter:
     """FiLM at one place of a detector, an affine of its class scores and one of its box corrections.
 
     Example:
         >>> [type(part).__name__ for part in detector_adapter().parts]
         ['FiLM', 'LayerAffine', 'LayerAffine']
     """
-    corrections = "roi_heads.box_predictor.bbox_pred"
-    return FiLM(dim=dim, layers=layers) + LayerAffine(layers=SCORES) + LayerAffine(layers=corrections, strength=0.2)
+    return FiLM(dim=dim, layers=layers) + LayerAffine(layers=scores) + LayerAffine(layers=corrections, strength=0.2)
+
+
+def adapter_for(net: nn.Module) -> Adapter:
+    """The adapter of a detector, in layers that it has.
+
+    FiLM acts on what is pooled at each proposal, which leaves proposals as they are; of one stage on the pyramid, or
+    in what stands in its place.
+    """
+    family = family_of(net)
+    assert family is not None
+    features, scores, corrections = (
+        layers_of(net, each) for each in (family.features, family.scores, family.corrections)
+    )
+    return detector_adapter(features, scores=scores, corrections=corrections)
 
 
 def check_boxes(net: nn.Module, sets: Mapping[str, Data]) -> None:
@@ -47,12 +62,12 @@ def check_boxes(net: nn.Module, sets: Mapping[str, Data]) -> None:
                 f"targets of {name} are {described(targets)[:120]}; expected a list with one dict an image: 'boxes' "
                 f"[x0, y0, x1, y1] and 'labels', as torchvision's detectors are trained with"
             )
-        known = classes_of(net)
+        known = labels_of(net)
         for number, each in enumerate(targets):
             _check_image(each, known, f"image {number} of {name}")
 
 
-def _check_image(target: Mapping[str, Any], known: int, where: str) -> None:
+def _check_image(target: Mapping[str, Any], known: range, where: str) -> None:
     boxes, labels = target.get("boxes"), target.get("labels")
     if not isinstance(boxes, Tensor) or not isinstance(labels, Tensor) or boxes.shape != (len(labels), 4):
         raise DataError(
@@ -66,8 +81,9 @@ def _check_image(target: Mapping[str, Any], known: int, where: str) -> None:
         raise DataError(
             f"{where} has box {boxes[flat][0].tolist()}, which has no area; expected x0 < x1 and y0 < y1: leave it out"
         )
-    if int(labels.min()) < 1 or int(labels.max()) >= known:
+    if int(labels.min()) not in known or int(labels.max()) not in known:
+        background = " (0 is the background)" if known.start else ""
         raise DataError(
-            f"{where} has labels from {int(labels.min())} to {int(labels.max())}; the detector knows 1 to {known - 1} "
-            f"(0 is the background): number the classes as in its training"
+            f"{where} has labels from {int(labels.min())} to {int(labels.max())}; the detector knows {known.start} to "
+            f"{known.stop - 1}{background}: number the classes as in its training"
         )

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from metricopt.adapters import AdaptedModel, LayerAffine, OutputAffine, WeightDirections
-from metricopt.adapters.detector import SCORES, is_detector
+from metricopt.adapters.detector import is_detector, scores_of
 from metricopt.api.problem import Problem
 from metricopt.core.errors import AdapterError, MetricError
 from metricopt.crossfit import CrossFit
@@ -119,7 +119,7 @@ def weighted(problem: Problem, settings: CrossFit, tuned: Tuned) -> AdaptedModel
     names = None if learnt >= {name for name, _ in net.named_parameters()} else tuple(sorted(learnt))
     directions = WeightDirections(len(settings.kinds), names)
     if is_detector(net):
-        return problem.adapt(net, directions + LayerAffine(layers=SCORES))
+        return problem.adapt(net, directions + LayerAffine(layers=scores_of(net)))
     if problem.metric.on == "embeddings":
         return problem.adapt(net, directions)
     try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from metricopt.adapters.detector import is_detector
+from metricopt.adapters.detector import is_detector, toward_boxes
 from metricopt.core.records import Outcome
 from metricopt.core.tree import Tree
 from metricopt.crossfit.asking import Asking
@@ -139,12 +139,14 @@ class Mixtures:
 def _less_background(asking: Asking, phi: Tensor, cost: float) -> tuple[Tensor, float]:
     """The best of lower scores of a detector's background, one number that every row has its say in."""
     shifts = asking.task.model.shift_coordinates
-    assert shifts is not None
+    if shifts is None:  # scores come from several layers
+        return phi, cost
+    lower = toward_boxes(asking.task.model.net, shifts.stop - shifts.start)
     for shift in BACKGROUND:
         if asking.left < 1:
             break
         lowered = phi.clone()
-        lowered[shifts.start] = -shift
+        lowered[shifts] = shift * lower
         shown = asking.task.predictions(lowered[None])
         (found,) = asking.oracle.observe(lowered[None], stage="less background", shown=shown).tolist()
         if found < cost:

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from metricopt.adapters import AdaptedModel, adapt
-from metricopt.adapters.detector import detect
+from metricopt.adapters.detector import POOLED, PYRAMID, detect
 from metricopt.adapters.graph.cache import PrefixCache
-from metricopt.api.detectors import POOLED, PYRAMID, detector_adapter
+from metricopt.api.detectors import detector_adapter
 from metricopt.core.errors import DataError
 from metricopt.core.seeding import derived_seed, stream
 from metricopt.data.dataset import Examples

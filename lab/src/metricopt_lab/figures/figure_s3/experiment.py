@@ -9,8 +9,8 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
-from metricopt.adapters.detector import detect
-from metricopt.api.detectors import PYRAMID, detector_adapter
+from metricopt.adapters.detector import PYRAMID, detect
+from metricopt.api.detectors import detector_adapter
 from metricopt.core.tree import each
 from metricopt.crossfit.settings import ONE_RATE_VERSION
 from metricopt.losses.boxes import overlaps
