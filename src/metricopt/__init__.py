@@ -1,4 +1,4 @@
-"""Finetune a small adapter of a pre-trained PyTorch model until any black-box metric is better.
+"""Finetune a pre-trained PyTorch model until any black-box metric is better.
 
 Names are imported when they are first used, so that `import metricopt as mo` costs next to nothing.
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         EmbeddingAffine,
         FiLM,
         LastLayer,
+        LayerAffine,
         OutputAffine,
         Parameters,
         WeightDirections,
@@ -64,8 +65,8 @@ __version__ = "0.2.0.dev0"
 _HOMES = {
     "metricopt.acceptance.comparison": ("Comparison",),
     "metricopt.adapters": (
-        *("Biases", "ConditionalNorm", "DynamicBias", "EmbeddingAffine", "FiLM", "LastLayer", "OutputAffine"),
-        *("Parameters", "WeightDirections", "adapt", "merge", "remove"),
+        *("Biases", "ConditionalNorm", "DynamicBias", "EmbeddingAffine", "FiLM", "LastLayer", "LayerAffine"),
+        *("OutputAffine", "Parameters", "WeightDirections", "adapt", "merge", "remove"),
     ),
     "metricopt.adapters.saved": ("load_adapter", "save_adapter"),
     "metricopt.api.optimize": ("optimize",),
@@ -112,6 +113,7 @@ __all__ = [
     "FiLM",
     "HttpMetric",
     "LastLayer",
+    "LayerAffine",
     "LearnedOptimizer",
     "MetaTraining",
     "Metric",

@@ -57,6 +57,25 @@ def test_cocos_json_is_read_with_its_crowds(folder):
     assert found.targets[0]["labels"].tolist() == [1] and len(found.targets[1]["labels"]) == 0
 
 
+@pytest.mark.parametrize(("classes", "label"), [(None, 2), (("dot", "cell", "dust"), 1), ("by id", 4)])
+def test_cocos_classes_are_numbered_by_the_file_by_the_detectors_order_or_by_their_ids(folder, classes, label):
+    content = {
+        "images": [{"id": 7, "file_name": "a.png"}],
+        "categories": [{"id": 2, "name": "cell"}, {"id": 4, "name": "dot"}],
+        "annotations": [{"image_id": 7, "category_id": 4, "bbox": [1, 2, 3, 4]}],
+    }
+    (folder / "boxes.json").write_text(json.dumps(content))
+    found = coco_json(folder / "boxes.json", folder / "JPEGImages", classes=classes)
+    assert found.targets[0]["labels"].tolist() == [label] and found.classes[label] == "dot"
+
+
+def test_ids_that_are_no_numbers_of_classes_are_refused(folder):
+    content = {"images": [{"id": 7, "file_name": "a.png"}], "categories": [{"id": "x", "name": "c"}], "annotations": []}
+    (folder / "boxes.json").write_text(json.dumps(content))
+    with pytest.raises(DataError, match=r"categories with ids \['x'\]; expected numbers from 1"):
+        coco_json(folder / "boxes.json", folder / "JPEGImages", classes="by id")
+
+
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [

@@ -101,7 +101,9 @@ def optimize(
         loss: `loss(output, targets)` giving a scalar, the one it was trained with or another; `output` is whatever the
             network gives. One whose second argument is called `batch` gets the whole batch. Without a loss, the
             model's own (`out.loss`) where it gives one, cross-entropy for class targets otherwise.
-        queries: How often the metric may be evaluated.
+        queries: How often the search may ask the metric. Calls for the noise of its answers and for the decision come
+            on top: at most 3,044 of a cheap metric and 37 of a costly one, besides constraints and retries.
+            `Result.plan` states them.
         holdout: Data that accept the result; never queried in the search.
         adapter: What phi modulates; by default FiLM (a dynamic bias in nets without normalisation) and the outputs.
         learn_from_val: Whether the loss may be finetuned on the labels of `val` too.
@@ -130,7 +132,8 @@ def optimize(
             By itself "weights" where labels may be learnt from ("light" of networks too large to be copied for every
             fold), "adapter" where they may not or an adapter or settings of its search are given.
         effort: "quick", "default", or settings of the finetuning.
-        confidence: How sure it must be that the result is better for it to be accepted.
+        confidence: How sure, one-sided, it must be that the result is better for it to be accepted. The interval that
+            is printed is two-sided, of level 2 * confidence - 1: 80% for 0.9.
         progress: Whether the plan, the phase, the best value so far and the time left are shown on stderr; by default
             in a terminal and in a notebook.
         workers: How many calls of the metric are made at the same time. With one everything depends on the seed alone;

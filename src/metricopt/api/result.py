@@ -41,13 +41,13 @@ class Result:
     Attributes:
         model: The adapted model at the accepted phi; at phi = 0, the original, when nothing was accepted.
         metric: The metric that was optimised.
-        comparison: Original against proposal on the held-out data, in the metric's natural units.
+        comparison: Original against proposal on the rows that judge, in the metric's natural units.
         proposal: The phi that was judged, accepted or not, (dim,): the search's best, or a plainer one (`plainer`).
         outcome: The search's best, with what fewer queries would have given.
         ledger: Every metric query.
         seconds: Wall time.
         rank_correlation: Of the value function with observations held out from it.
-        kept: The constraints on the held-out data.
+        kept: The constraints on the rows that judge.
         stopped: Why the search ended before its queries were spent; empty if it did not.
         plan: What was stated before the first call: the most calls of each phase, what the metric is given, the loss.
         events: What happened (metricopt.run.events), for the report; empty in a result that was loaded.
@@ -82,7 +82,10 @@ class Result:
 
     @property
     def accepted(self) -> bool:
-        """Whether the proposal was better on data that were never queried, and kept every constraint there."""
+        """Whether the proposal is surely better on the rows that judge it, and keeps every constraint there.
+
+        `comparison.rows` says which these are: "held-out", "out-of-fold" or "searched".
+        """
         return self.comparison.accepted and all(kept.holds for kept in self.kept)
 
     @property
@@ -169,7 +172,7 @@ class Result:
         save_pretrained(self, folder)
 
     def to_dict(self) -> dict[str, Any]:
-        """The numbers as plain data for JSON; `before` and `after` are on the held-out data."""
+        """The numbers as plain data for JSON; `before` and `after` are on the rows that judge."""
         held = self.comparison
         return {
             "metric": self.metric.name,

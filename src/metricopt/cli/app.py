@@ -21,7 +21,7 @@ from metricopt.core.errors import AdapterError, BudgetError, MetricOptError, Unk
 
 app = typer.Typer(
     name="metricopt",
-    help="Finetune a small adapter of a pre-trained PyTorch model until any black-box metric is better.\n\n"
+    help="Finetune a pre-trained PyTorch model until any black-box metric is better.\n\n"
     "Results go to stdout, progress to stderr. Exit codes: 0 done, 1 failed, 2 wrong usage or value.",
     epilog="Start with: metricopt demo --out demo",
     no_args_is_help=True,

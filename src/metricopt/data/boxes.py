@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -104,8 +105,22 @@ def voc_folder(
     return _read(rows, known, size)
 
 
-def coco_json(path: Path | str, images: Path | str, *, size: tuple[int, int] | None = None) -> BoxImages:
-    """Boxes of a file in COCO's format, and the images that it names in a folder; classes are numbered by its order.
+def coco_json(
+    path: Path | str,
+    images: Path | str,
+    *,
+    classes: Sequence[str] | Literal["by id"] | None = None,
+    size: tuple[int, int] | None = None,
+) -> BoxImages:
+    """Boxes of a file in COCO's format, and the images that it names in a folder.
+
+    Args:
+        path: The file.
+        images: The folder.
+        classes: Names in the order of the detector's training, without the background; in the order of the file's
+            categories if None. "by id" for labels that are the ids of the categories, gaps and all: so it is with
+            torchvision's detectors that were trained on COCO.
+        size: Height and width that every image is resized to, its boxes with it.
 
     Example:
         >>> coco_json("no-such-file.json", ".")
@@ -131,8 +146,24 @@ def coco_json(path: Path | str, images: Path | str, *, size: tuple[int, int] | N
         ) from error
     if not rows:
         raise DataError(f"{path} names no image; expected some under 'images'")
-    return _read(rows, list(categories.values()), size)
+    if classes == "by id":
+        known = _by_id(categories, path)
+    else:
+        known = list(categories.values()) if classes is None else list(classes)
+    return _read(rows, known, size)
 
+
+def _by_id(categories: Mapping[Any, str], path: Path | str) -> list[str]:
+    """Names of the classes 1, 2, ... so that each has its id for a number; ids that no category has are named so."""
+    if not all(isinstance(number, int) and 0 < number <= _LARGEST_ID for number in categories):
+        raise DataError(
+            f"{path} has categories with ids {list(categories)!r:.80}; expected numbers from 1 to {_LARGEST_ID}: leave "
+            f'out classes="by id"'
+        )
+    return [categories.get(number, f"no class {number}") for number in range(1, 1 + max(categories, default=0))]
+
+
+_LARGEST_ID = 100_000
 
 _Object = tuple[str, tuple[float, float, float, float], Mapping[str, bool]]
 """Name of the class, corners, and whether it is a crowd or difficult."""

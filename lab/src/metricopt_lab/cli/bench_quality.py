@@ -33,7 +33,7 @@ def quality_command(
 ) -> None:
     """`optimize` against what people do anyway: same networks, rows and number of metric calls, judged on test rows.
 
-    38 problems of five sources, half for development and half measured once. Where labels are visible the rivals
+    40 problems of five sources, half for development and half measured once. Where labels are visible the rivals
     finetune the real weights and tune biases; where they are hidden they search the same phi. One record a cell
     (problem, seed, method, budget) in OUT/quality_HALF.jsonl; a run that was stopped goes on where it was, and cells
     of a method that has another version by now are measured again. OUT/quality_HALF.md and two plots cover all records.
