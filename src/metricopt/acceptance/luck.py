@@ -10,7 +10,7 @@ from metricopt.core.records import Outcome
 from metricopt.task.oracle import Oracle
 
 _SLOWNESS = 500.0
-"""Queries after which a search has made half of the luck its directions allow (docs/recipe.md)."""
+"""Queries after which a search has made half of the luck its directions allow (docs/recipe-notes.md)."""
 _STARTS = 3  # that a plain point is the best of: finetuned on plain and on balanced batches, and fitted to inputs
 _FIRST_STAGE = 25  # answers; the stages after it are twice, four times ... as many
 

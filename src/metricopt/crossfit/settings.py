@@ -11,7 +11,7 @@ ONE_RATE_VERSION = 2
 """The same for settings with a single rate, with which no other lengths are tried: changes to these pass it by."""
 
 WIDENING = 1.25
-"""Standard errors of out-of-fold gains are too small by this: choices were made on the rows (docs/recipe.md)."""
+"""Standard errors of out-of-fold gains are too small by this: choices were made on the rows (docs/recipe-notes.md)."""
 
 
 DETECTOR_RATES = (5e-4, 2e-4)

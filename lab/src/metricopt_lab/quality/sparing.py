@@ -5,6 +5,7 @@ A run of its own for each budget would make the very same networks again: four f
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Self, final
 
 from metricopt.crossfit.finetuner import Anew, Finetuner
@@ -40,7 +41,9 @@ class SharedFits(Finetuner):
         return self._once("fit", learner, seed, lambda: Anew().fit(learner, plan, seed=seed, tick=tick))
 
     def _once(self, name: str, learner: Learner, seed: int, make: Callable[[], Any]) -> Any:
-        key = (name, learner.settings, learner.tuned, learner.train_mode, seed)
+        # What is asked of the networks afterwards does not change them.
+        settings = replace(learner.settings, alphas=(), tuned=0)
+        key = (name, settings, learner.tuned, learner.train_mode, seed)
         if key in self._known:
             self.spared += self._known[key][1]
         else:
