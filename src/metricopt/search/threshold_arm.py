@@ -18,7 +18,8 @@ class ThresholdArm:
     """Post-shift for one output, choosing the lowest point of a smooth curve instead of the lowest answer.
 
     Of many thresholds that are about as good as each other the one with the lowest answer is the luckiest: on Adult's
-    F1, G-mean and Jaccard index the curve comes .0005 nearer to the best threshold for other rows (docs/recipe.md).
+    F1, G-mean and Jaccard index the curve comes .0005 nearer to the best threshold for other rows
+    (docs/recipe-notes.md).
 
     Attributes:
         spent: Whether the threshold is chosen, or the metric does not look at it.
