@@ -36,6 +36,6 @@ def test_a_goal_that_was_not_reached_counts_as_all_queries():
 
 def test_the_text_has_needed_queries_intervals_and_refusals():
     found = transfer_text([*records((50, 60, 55)), record("predictions", 0, None, "other rows")])
-    assert "+95 (+89 .. +101)" in found
+    assert "+95 (+83 .. +107)" in found
     assert "refused: other rows" in found
     assert "saves queries: 1" in found

@@ -34,6 +34,7 @@ from metricopt.search import Recipe
 from metricopt.search.archive import Archive
 from metricopt.search.starts import loss_starts
 from metricopt.search.transfer import save_carried
+from metricopt.search.transfer.place import TOLD
 from metricopt.search.walk import walk_in
 from metricopt.task.base import Loss
 from metricopt.task.oracle import Oracle
@@ -105,7 +106,7 @@ def study(
     check_parts(net, adapter, loss, ())
     check_resume(run_dir, resume=resume)
     carried = carried_value(value)
-    metric = Metric(_never, on=on, goal=goal, bounds=bounds, name="told", costly=True, hidden=True)
+    metric = Metric(_never, on=on, goal=goal, bounds=bounds, name=TOLD, costly=True, hidden=True)
     sets = three_sets(train, val, None, seed=seed, hidden=True, dtype=placement(net)[1], collate=collate, whole=True)
     model = adapted(net, adapter, example=sets["train"].inputs_at(slice(0, 2)), seed=seed, call=call, read=read)
     task = SupervisedTask(

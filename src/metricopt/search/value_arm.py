@@ -96,7 +96,9 @@ class ValueArm:
         archive.observe(archive.best + self._geometry.plain(chosen), stage="value")
         if self.value is not None and not archive.pending():  # workers have not answered yet
             self._note(self.value, outlook, chosen, archive.costs[start:])
-            self._judge(own, outlook, chosen, archive.costs[start:], gained=archive.best_cost < before)
+        if own is not None and self._warm is not None and self._warm.holds:
+            archive.wait()  # what was carried is judged by these answers, whoever gives them
+            self._judge(own, archive, start, gained=archive.best_cost < before)
         self._adjust(improved=archive.best_cost < before - 1e-4 * abs(before))
 
     def begin(self, archive: Archive) -> None:
@@ -104,16 +106,18 @@ class ValueArm:
         if self._warm is None or not archive.left:
             return
         self._look(archive)
-        self._warm.begin(archive, self._around, rows=self._recipe.rows)
+        self._warm.begin(archive, self._around, rows=self._recipe.rows, batch=self._recipe.batch)
+        self._guide = None  # gradients where the carried value likes it are not those of the best point
 
     def _around(self, centre: Tensor) -> Tensor:
         return centre + self._geometry.plain(self._candidates(centre))
 
-    def _judge(self, own: ViewGP | None, outlook: Outlook, chosen: Tensor, costs: Tensor, *, gained: bool) -> None:
-        """Whether the forecasts with what was carried hold beside those without it."""
-        if self._warm is None or not self._warm.holds or self.value is None or own is None:
+    def _judge(self, own: ViewGP, archive: Archive, start: int, *, gained: bool) -> None:
+        """Whether forecasts of the last answers, by what was carried too, hold beside those without it."""
+        points, costs = archive.points[start:], archive.costs[start:]
+        if self._warm is None or self.value is None or not len(costs):
             return
-        seen = self._looked_at(outlook.centre, outlook, chosen[: len(costs)])
+        seen = self.view.features(self._probe.shown(points, rows=self._recipe.rows))
         self._warm.judge(own.forecast(seen), self.value.forecast(seen), costs, gained=gained)
 
     def level(self, archive: Archive) -> float:
@@ -179,12 +183,12 @@ class ValueArm:
         heat = torch.linspace(0, 1, recipe.batch, dtype=torch.float64) if recipe.batch > 1 else torch.ones(1)
         steps = self._promising(best, outlook, value, heat)
         seen = self._looked_at(best, outlook, steps)
-        apart = value.apart(seen)
-        fresh = _fresh(apart)
+        apart, answered = value.apart(seen), len(self._memory.costs)  # what was carried comes after these
+        fresh = _fresh(apart[:, :answered])
         steps, seen, apart = steps[fresh], seen[fresh], apart[fresh]
         if self._memory.taken < recipe.improvement:
             mean, covariance = value.joint(seen, apart=apart)
-            lowest, noise = float(value(value.features).min()), float(value.hyperparameters.noise_variance)
+            lowest, noise = float(value(value.features[:answered]).min()), float(value.hyperparameters.noise_variance)
             return steps[by_improvement(mean, covariance, lowest=lowest, noise=noise, count=recipe.batch)]
         return steps[by_samples(value.samples(seen, heat, self._generator, apart=apart))]
 

@@ -6,8 +6,10 @@ import torch
 from metricopt.search.recipe import Recipe
 from metricopt.search.transfer import CarriedValue
 from metricopt.search.transfer.bringing import Bringing
+from metricopt.search.transfer.forecast import Forecast
 from metricopt.search.transfer.keepsake import Keepsake
 from metricopt.search.transfer.place import Place
+from metricopt.search.transfer.warm import WarmStart
 from metricopt.search.walk import walk
 from metricopt.task.oracle import Oracle
 from metricopt.task.quadratic import QuadraticTask
@@ -47,6 +49,39 @@ def test_one_that_misleads_is_tried_by_few_queries_and_let_go_of():
     assert 1 <= tried <= QUERIES // 10
     assert ledger.best_so_far()[-1] < 0.5 * ledger.best_so_far()[0]
     assert len(ledger.queries) == QUERIES
+
+
+def warm_start(queries):
+    return WarmStart(Forecast(taught(), "phi"), queries=queries, same_metric=True)
+
+
+def sure(mean, std=0.01):
+    return torch.tensor([mean]), torch.tensor([std])
+
+
+@pytest.mark.parametrize("queries", [50, 79])
+def test_one_that_goes_on_gaining_is_kept_however_few_queries_there_are(queries):
+    warm = warm_start(queries)
+    for _ in range(3):
+        warm.judge(sure(0.5), sure(0.5), torch.full((5,), 0.5), gained=True)
+    assert warm.holds
+
+
+@pytest.mark.parametrize("queries", [50, 100, 150])
+def test_it_is_let_go_of_before_more_than_a_tenth_of_the_queries_have_gained_nothing(queries):
+    warm, spent = warm_start(queries), 0
+    while warm.holds:
+        warm.judge(sure(0.5), sure(0.5), torch.full((5,), 0.5), gained=False)
+        spent += 5
+    assert spent == queries / 10
+
+
+def test_former_merits_are_no_credit_for_forecasts_that_mislead():
+    warm, answers = warm_start(1000), torch.full((5,), 0.5)
+    warm.judge(sure(0.9, 0.001), sure(0.5), answers, gained=True)  # the search's own was sure and wrong
+    assert warm.holds
+    warm.judge(sure(0.5), sure(0.6), answers, gained=True)
+    assert not warm.holds and "forecasts better" in warm.why
 
 
 def test_with_too_few_queries_nothing_is_tried():

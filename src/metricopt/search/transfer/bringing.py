@@ -7,7 +7,7 @@ import torch
 
 from metricopt.search.transfer.carried import CarriedValue, Kind
 from metricopt.search.transfer.forecast import Forecast, Original
-from metricopt.search.transfer.place import place_of, reference_of
+from metricopt.search.transfer.place import TOLD, place_of, reference_of
 from metricopt.search.transfer.refusals import fitting_kind
 from metricopt.search.transfer.settings import CarriedSettings, settings_from
 from metricopt.search.transfer.warm import WarmStart
@@ -23,7 +23,7 @@ class Bringing:
         value: The value function.
         kind: In which way it is used.
         queries: Of the search, of which it may waste a tenth.
-        same_metric: Whether it was learnt for a metric of the same name.
+        same_metric: Whether it was learnt for the same metric, so that its costs mean the same here.
         original: The original model's outputs, for statistics.
     """
 
@@ -56,4 +56,6 @@ def brought(value: CarriedValue, task: SupervisedTask, *, queries: int, rows: in
     if kind == "statistics":
         outputs = task.probe().shown(torch.zeros(1, task.dim), rows=rows)[0]
         original = Original(outputs, reference_of(task, outputs, rows=rows))
-    return Bringing(value, kind, queries, value.place.metric == here.metric, original)
+    # A study does not know what it is told about, and costs without bounds begin at the original they were about.
+    known = task.metric.name != TOLD and not task.metric.unbounded
+    return Bringing(value, kind, queries, known and value.place.metric == here.metric, original)

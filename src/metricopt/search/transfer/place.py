@@ -12,8 +12,12 @@ from metricopt.core.errors import FileFormatError
 from metricopt.data.dataset import hashed
 from metricopt.task.supervised import SupervisedTask
 
+TOLD = "told"
+"""What the metric of a study is called: nobody knows which one it is."""
+
 _ROWS = 64  # by whose inputs data are recognised
 _OF_CLASSES = ("labels", "scores", "logits")
+_MOST_CLASSES = 100  # confusion matrices of more take more room than they are worth
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,7 @@ class Place:
         outputs: Numbers a row of the network's output has; 0 where no tensor can be read from it.
         rows: A hash of the rows that are looked at.
         against: What soft confusion matrices compare with: "truth", or the "original" where labels are hidden; empty
-            where outputs are not classes.
+            where outputs are not classes, or too many.
 
     Example:
         >>> Place("f1", "max", "labels", "FiLM of 32, seed 0", 3, "a1", "original").goal
@@ -81,8 +85,8 @@ def place_of(task: SupervisedTask, *, rows: int) -> Place:
     """
     shown = task.probe().shown(torch.zeros(1, task.dim), rows=rows)[0]
     readable = shown.shape != (1, task.dim)
-    reference = _truth(task) is not None
-    against = ("truth" if reference else "original") if readable and task.metric.on in _OF_CLASSES else ""
+    classes = readable and task.metric.on in _OF_CLASSES and shown.shape[1] <= _MOST_CLASSES
+    against = "" if not classes else "original" if _truth(task) is None else "truth"
     return Place(
         metric=task.metric.name,
         goal=task.metric.goal,

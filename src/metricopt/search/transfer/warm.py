@@ -47,7 +47,7 @@ class WarmStart:
         >>> archive = Archive(Oracle(task), 100)
         >>> archive.observe(torch.zeros(1, 3), stage="start")
         >>> warm = WarmStart(Forecast(value, "phi"), queries=100, same_metric=True)
-        >>> warm.begin(archive, lambda centre: centre + 0.5 * torch.randn(40, 3, generator=draw), rows=10)
+        >>> warm.begin(archive, lambda centre: centre + 0.5 * torch.randn(40, 3, generator=draw), rows=10, batch=5)
         >>> warm.holds, bool(archive.best_cost < archive.costs[0])
         (True, True)
     """
@@ -61,8 +61,15 @@ class WarmStart:
         self._said: list[tuple[float, float]] = []  # forecast and answer
         self.holds, self.why = self._trial > 0, "" if self._trial else "there are too few queries to try it"
 
-    def begin(self, archive: Archive, propose: Propose, *, rows: int) -> None:
-        """Ask about what the carried value likes best, and compare its forecasts with all answers so far."""
+    def begin(self, archive: Archive, propose: Propose, *, rows: int, batch: int) -> None:
+        """Ask about what the carried value likes best, and compare its forecasts with all answers so far.
+
+        Args:
+            archive: With some answers.
+            propose: Points around a centre.
+            rows: Rows that are looked at.
+            batch: How many queries are asked at a time afterwards.
+        """
         if not self.holds:
             return
         probe, before = archive.oracle.probe, archive.best_cost
@@ -78,10 +85,13 @@ class WarmStart:
             pair for pair in zip(said.tolist(), archive.costs[made:].tolist(), strict=True) if pair[1] == pair[1]
         ]
         agrees = rank_correlation(*zip(*self._said, strict=True), least=4)
-        if archive.best_cost >= before and agrees < _AGREES:
+        self._idle = 0 if archive.best_cost < before else len(fresh)
+        if self._idle and agrees < _AGREES:
             self._let_go(f"its forecasts agree with {len(self._said)} first answers by {agrees:.2f} and gain nothing")
         elif self._mapped() is None:
             self._let_go("where it expects more, there is less")
+        else:
+            self._bound(batch)
         archive.oracle.ledger.note("transfer", {"said": self._said, "holds": self.holds, "why": self.why})
 
     def _climb(self, archive: Archive, propose: Propose, known: tuple[Tensor, Tensor], rows: int) -> Tensor:
@@ -155,11 +165,18 @@ class WarmStart:
         if not self.holds or not len(costs):
             return
         known = ~costs.isnan()
-        self._ahead += float((_density(*informed, costs) - _density(*own, costs))[known].sum())
+        ahead = float((_density(*informed, costs) - _density(*own, costs))[known].sum())
+        # No credit for former merits: one own forecast that was far too sure would be worth thousands of nats.
+        self._ahead = min(0.0, self._ahead + ahead)
         self._idle = 0 if gained else self._idle + len(costs)
         if self._ahead < _MISLEADS:
             self._let_go("the search's own value function forecasts better")
-        elif self._trial + self._idle + len(costs) > self._allowance:  # as many are asked next
+        else:
+            self._bound(len(costs))
+
+    def _bound(self, batch: int) -> None:
+        """Let go of it before more queries than allowed have gained nothing, the next ones among them."""
+        if self._idle and self._idle + batch > self._allowance:
             self._let_go(f"{self._idle} queries have gained nothing")
 
     def _let_go(self, why: str) -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from statistics import mean, stdev
 
+from scipy.stats import t as student
+
 from metricopt_lab.cells import Record
 from metricopt_lab.markdown import table
 from metricopt_lab.studies.transfer.pairs import PAIRS
@@ -14,9 +16,10 @@ NOTES = """\
 The goal of a pair and seed is the mean of what two cold searches with other seeds have reached on the queried rows with
 all queries. "Needed" is the number of queries after which a search has reached it; one that has not after a third more
 counts as having needed these, so means are too low where the share that reached it is below 1. Saved: the paired
-difference to the cold search of the same seed, with a 95% interval over seeds (twice its standard error; none of one
-seed). A warm start is too dear where that interval lies wholly above a tenth of the cold search's queries. Searches
-differ by luck: the column "spread" has the mean difference of the two cold ends, in units of the metric."""
+difference to the cold search of the same seed, with a 95% interval over seeds (Student's t; none of one seed). A warm
+start costs a tenth at most where that interval ends below a tenth of the cold search's queries, and is too dear where
+it begins above it. Searches differ by luck: the column "spread" has the mean difference of the two cold ends, in units
+of the metric."""
 
 
 def needed(record: Record) -> float:
@@ -87,7 +90,7 @@ def _row(records: Sequence[Record], pair: str, method: str) -> list[str]:
 def _interval(values: Sequence[float]) -> str:
     if len(values) < 2:
         return f"{mean(values):+.0f}"
-    half = 2 * stdev(values) / len(values) ** 0.5
+    half = _half(values)
     return f"{mean(values):+.0f} ({mean(values) - half:+.0f} .. {mean(values) + half:+.0f})"
 
 
@@ -114,8 +117,15 @@ def verdict(records: Sequence[Record], pair: str, method: str) -> str:
     less = saved(records, pair, method)
     if len(less) < 2:
         return "not resolvable with one seed"
-    half = 2 * stdev(less) / len(less) ** 0.5
+    half = _half(less)
     cold = mean(needed(r) for r in records if (r["data"], r["method"]) == (pair, "cold"))
     if mean(less) - half > 0:
         return "saves queries"
+    if mean(less) - half > -(COST - 1) * cold:
+        return "costs a tenth at most"
     return "too dear" if mean(less) + half < -(COST - 1) * cold else "no difference resolved"
+
+
+def _half(values: Sequence[float]) -> float:
+    """Half of the 95% interval of a mean, by Student's t."""
+    return float(student.ppf(0.975, len(values) - 1)) * stdev(values) / len(values) ** 0.5

@@ -13,7 +13,7 @@ from metricopt.paper.preset import follow, learn
 from metricopt.paper.stages import LearntValue
 from metricopt.search import Recipe
 from metricopt_lab.problems import Problem
-from metricopt_lab.rivals.published.ala import Policy, aligned
+from metricopt_lab.rivals.published.ala import ASKED, STEPS, Policy, aligned
 from metricopt_lab.tables.table4.scales import SCALES, problem
 from metricopt_lab.tables.table4.theta import Make, momentum, power_sign, rmsprop, trained
 
@@ -45,6 +45,7 @@ class Found:
         queries: Metric queries on the new task.
         meta_queries: Metric queries elsewhere, from which it has learnt before.
         rank_correlation: Of a value function with paths it had not seen, where it was learnt; None without one.
+        merged: What earlier runs have left in the weights, as a phi, (dim,).
     """
 
     where: Problem
@@ -52,6 +53,7 @@ class Found:
     queries: int = 0
     meta_queries: int = 0
     rank_correlation: float | None = None
+    merged: Tensor | float = 0.0
 
 
 @final
@@ -95,7 +97,7 @@ class Bench:
         policy, source = Policy(seed=self.seed), problem(*EARLIER, self.name, self.seed)
         taught = source.oracle(queries=self.scale.queries, labels_visible=True)
         aligned(taught, policy, queries=self.scale.queries, seed=self.seed)
-        few = max(7, self.scale.queries // 10)
+        few = 1 + ASKED * max(1, self.scale.stages.steps // STEPS)  # as many steps as all others have
         oracle = self.problem.oracle(queries=few, labels_visible=True)
         outcome = aligned(oracle, policy, queries=few, seed=self.seed)
         return Found(self.problem, outcome.phi, oracle.ledger.used, taught.ledger.used)
@@ -116,13 +118,16 @@ class Bench:
 
     def transferred(self, learnt: LearntValue) -> Found:
         """Finetuning here along a value function from elsewhere; queries here choose how far."""
-        taught = learnt.labelled.phi.shape[0] * self.scale.stages.queries_a_task
+        # All paths, those among them that f was not shown.
+        taught = learnt.trajectory.phi.shape[0] * self.scale.stages.queries_a_task
         return self._followed(self.problem, learnt, meta=taught)
 
     def _followed(self, where: Problem, learnt: LearntValue, *, meta: int, part: float = 1.0) -> Found:
         oracle = where.oracle(queries=None)
         steps = max(2, round(part * self.scale.stages.steps))
-        stages = replace(self.scale.stages, steps=steps, observations=min(steps, self.scale.stages.queries_a_task))
+        own = self.scale.stages
+        # Rates are such that all steps lead as far as phi_0 is from 0: of a part of the steps, to that part of it.
+        stages = replace(own, steps=steps, observations=min(steps, own.queries_a_task), start_std=part * own.start_std)
         found = follow(oracle, learnt, seed=self.seed, stages=stages)
         correlation = learnt.health.rank_correlation
         return Found(where, found.phi, oracle.ledger.used, meta, correlation)
@@ -144,12 +149,19 @@ class Bench:
         return self.again(self.on_the_spot)
 
     def again(self, before: Found) -> Found:
-        """One more run: a fifth of the steps for phi, by the value function there is."""
+        """One more run: a fifth of the steps for phi, by the value function there is.
+
+        That was learnt where phi = 0 is the pre-trained network; here it is the one with earlier runs merged, and so
+        f is asked about phi beside theirs. Scales compose, (1 + A phi)(1 + A phi'), so that is right to first order.
+        """
         model = before.where.model.twin()
         model.phi.data.copy_(before.phi)
-        merged = replace(before.where, net=model.merge())
-        found = self._followed(self._trained(merged, momentum, self.scale.stages.steps), self.spot, meta=0, part=0.2)
-        return replace(found, queries=before.queries + found.queries)
+        where = replace(before.where, net=model.merge())
+        merged, value = before.merged + before.phi, self.spot.value
+        shifted = replace(self.spot, value=lambda points: value(points + merged))
+        trained_on = self._trained(where, momentum, self.scale.stages.steps)
+        found = self._followed(trained_on, shifted, meta=0, part=0.2)
+        return replace(found, queries=before.queries + found.queries, merged=merged)
 
     def search(self) -> Found:
         """`optimize`'s search of an adapter, with as many queries as the value function on the spot took."""
