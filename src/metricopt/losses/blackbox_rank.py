@@ -43,8 +43,8 @@ def blackbox_rank(scores: Tensor, lam: float) -> Tensor:
 def blackbox_ap(scores: Tensor, positive: Tensor, *, lam: float, margin: float) -> Tensor:
     """Average precision of scores (n,), differentiated through its ranks; 0 without positives.
 
-    Precision at a positive is its rank among positives over its rank among all. Before ranking, positives lose half the
-    margin and the others gain it.
+    Precision at a positive is its rank among positives over its rank among all; the former is held constant, as in the
+    authors' code. Before ranking, positives lose half the margin and the others gain it; the authors' margin is random.
 
     Args:
         scores: Of one class.
@@ -57,9 +57,8 @@ def blackbox_ap(scores: Tensor, positive: Tensor, *, lam: float, margin: float) 
         0.8333...
     """
     pushed = scores - margin * (positive.to(scores) - 0.5)
-    reach = lam * scores.shape[-1] ** 2  # in units of plain ranks, and of their share in a mean over n
-    among_all = blackbox_rank(pushed, reach)
-    among_positives = blackbox_rank(pushed.masked_fill(~positive, -torch.inf), reach)
+    among_all = blackbox_rank(pushed, lam * scores.shape[-1])  # of plain ranks
+    among_positives = _ranks(pushed.detach().masked_fill(~positive, -torch.inf))
     precision = torch.where(positive, among_positives / among_all, 0.0)
     return precision.sum() / positive.sum().clamp(min=1)
 

@@ -55,7 +55,8 @@ def ap_loss(output: Outputs, targets: Outputs, *, lam: float = 0.5, margin: floa
     Args:
         output: What a detector gives of each image.
         targets: True boxes and labels.
-        lam: How far the interpolation of ranks reaches, in the authors' units, in which ranks go from 0 to 1.
+        lam: How far the interpolation of ranks reaches, in the authors' units, in which ranks go from 0 to 1, for each
+            proposal: an image has hundreds, and few of them are positive.
         margin: In units of logits.
 
     Example:
@@ -71,7 +72,7 @@ def ap_loss(output: Outputs, targets: Outputs, *, lam: float = 0.5, margin: floa
     present = [label for label in range(1, scores.shape[1]) if bool((labels == label).any())]
     if not present:
         return scores.sum() * 0.0
-    each = [blackbox_ap(scores[:, k], labels == k, lam=lam, margin=margin) for k in present]
+    each = [blackbox_ap(scores[:, k], labels == k, lam=lam * len(scores), margin=margin) for k in present]
     return 1 - torch.stack(each).mean()
 
 

@@ -21,6 +21,7 @@ from metricopt.paper.learned.settings import MetaTraining
 from metricopt.paper.learned.signals import Rule
 from metricopt.paper.learned.whole_rule import WholeRule
 from metricopt.paper.training import Training
+from metricopt.task.oracle import Oracle
 from metricopt_lab.figures.film_paths import Tuned, tuned
 from metricopt_lab.optimizers.paths import learned_path
 from metricopt_lab.problems import Problem
@@ -84,7 +85,10 @@ def own_run(problem: Problem, settings: MetaTraining, *, steps: int, loss: Loss 
         steps: Of the finetuning.
         loss: What is followed; None for the problem's own.
     """
-    training = replace(problem, batch_size=min(_BATCH, problem.batch_size)).oracle(queries=None, loss=loss)
+    # The problem's own task, with what is cached of its network: another problem would compute that again.
+    task = problem.task(loss=loss)
+    task.batch_size = min(_BATCH, task.batch_size)
+    training = Oracle(task)
     settings = replace(settings, rule=_fitted(settings.rule, training.dim))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FlatValueWarning)  # the correlation is in the record

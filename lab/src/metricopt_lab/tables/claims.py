@@ -1,8 +1,11 @@
 """Claims of the paper about its tables, each with one verdict: confirmed, not confirmed, or not resolvable here."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
+
+from scipy.stats import t as student
 
 from metricopt_lab.markdown import table
 
@@ -33,23 +36,36 @@ class Claim:
 class Difference(NamedTuple):
     """By how much a method is better than a rival, with a standard error.
 
+    Attributes:
+        mean: The difference.
+        error: Its standard error.
+        seeds: Over how many it was taken, for Student's t; None where something else than seeds is uncertain.
+
     Example:
-        >>> Difference(0.02, 0.005).low > 0
-        True
+        >>> Difference(0.02, 0.008).low > 0, Difference(0.02, 0.008, seeds=5).low > 0
+        (True, False)
     """
 
     mean: float
     error: float
+    seeds: int | None = None
+
+    @property
+    def half(self) -> float:
+        """Half of a 95% interval; without end of a single seed."""
+        if self.seeds is None:
+            return 1.96 * self.error
+        return float(student.ppf(0.975, self.seeds - 1)) * self.error if self.seeds > 1 else math.inf
 
     @property
     def low(self) -> float:
         """Of a 95% interval."""
-        return self.mean - 1.96 * self.error
+        return self.mean - self.half
 
     @property
     def high(self) -> float:
         """Of a 95% interval."""
-        return self.mean + 1.96 * self.error
+        return self.mean + self.half
 
 
 Find = Callable[[Claim, str], Difference | None]
@@ -96,6 +112,6 @@ def claims_table(claims: Sequence[Claim], find: Find, *, scale: float = 1.0, dig
 
 
 WORDS = """\
-A claim is confirmed if the 95% interval of the difference (mean ± standard error) is above 0, not confirmed if it is
-not and ends below the published difference, and not resolvable here if it holds both 0 and the published difference.
-Of a rival with a row for phi and one for weights, the better one counts."""
+A claim is confirmed if the 95% interval of the difference (Student's t; shown is its standard error) is above 0, not
+confirmed if it is not and ends below the published difference, and not resolvable here if it holds both 0 and the
+published difference. Of a rival with a row for phi and one for weights, the better one counts."""

@@ -80,7 +80,7 @@ def _statement(data: str, records: Sequence[Record]) -> str:
 def _outcome(records: Sequence[Record], variant: str) -> str:
     known = {r["tasks"]: mean(one["rank_correlation"] for one in _of(records, variant, r["tasks"]))
              for r in records if r["variant"] == variant}  # fmt: skip
-    works = [tasks for tasks in sorted(known) if _works(records, variant, tasks)]
+    works = [tasks for tasks in sorted(known) if all(_works(records, variant, more) for more in known if more >= tasks)]
     if works:
         queries = _of(records, variant, works[0])[0]["queries"]
         return f"works from {works[0]:,} tasks ({queries:,} queries) on"

@@ -111,7 +111,7 @@ def _against(records: list[Record], claim: Claim, method: str) -> Difference | N
         return None
     rival = max(known, key=lambda name: mean(gains[name].values()))
     each = [gain - gains[rival][seed] for seed, gain in gains[method].items() if seed in gains[rival]]
-    return Difference(mean(each), stdev(each) / len(each) ** 0.5 if len(each) > 1 else math.inf)
+    return Difference(mean(each), stdev(each) / len(each) ** 0.5 if len(each) > 1 else math.inf, len(each))
 
 
 def _values(data: str, sampling: str, records: list[Record]) -> str:

@@ -64,7 +64,8 @@ def _combined(records: Sequence[Record], weights: Mapping[str, int]) -> Differen
         for at in resamples
     ]
     spread = stdev(gains) / len(gains) ** 0.5 if len(gains) > 1 else 0.0
-    return Difference(mean(gains), max(spread, stdev(resampled)))
+    images = stdev(resampled)
+    return Difference(mean(gains), max(spread, images), len(gains) if spread > images else None)
 
 
 def table4_text(records: Sequence[Record]) -> str:
