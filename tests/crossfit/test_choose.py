@@ -1,6 +1,7 @@
 """What the metric is asked about: rows that no network and no bias has seen, within the queries granted."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -66,6 +67,14 @@ def test_its_cost_is_that_of_the_predictions_shown():
     chosen = choose(oracle, SMALL, kinds=KINDS, original=1.0, queries=60)
     value = own.metric.value(chosen.shown, own.search.targets, None)
     assert own.metric.cost(value) == pytest.approx(chosen.cost)
+
+
+def test_biases_are_left_alone_where_the_settings_say_so():
+    own, _ = prepared()
+    oracle = Oracle(own, QueryLedger(budget=40))
+    chosen = choose(oracle, replace(SMALL, tuned=0), kinds=KINDS, original=1.0, queries=40)
+    assert not any("bias" in query.stage for query in oracle.ledger.queries)
+    assert not chosen.outcome.phi[own.shifts].any()
 
 
 def test_a_metric_that_fails_now_and_then_is_never_the_best():

@@ -53,15 +53,15 @@ def choose(oracle: Oracle, settings: CrossFit, *, kinds: int, original: float, q
     asking, first = Asking(oracle, task, queries=queries), oracle.ledger.used
     mixtures = Mixtures(asking, original)
     mixtures.ask_all(settings, kinds)
-    order = mixtures.ranked()[: settings.tuned]
-    best = order[0]
+    best, *_ = order = mixtures.ranked()
     incumbents = [(first, mixtures.phis[0]), (oracle.ledger.used, mixtures.phis[best])]
     phi, cost, shown = mixtures.phis[best], mixtures.costs[best], None
     if mixtures.biases_follow:
         half_of = _halves(task)
-        for place, index in enumerate(order):
+        tuned = order[: settings.tuned]
+        for place, index in enumerate(tuned):
             biased = HonestBias(asking, mixtures.phis[index], half_of, mixtures.costs[index])
-            found = biased.search(calls=asking.left // (len(order) - place))
+            found = biased.search(calls=asking.left // (len(tuned) - place))
             if found.cost < cost or shown is None:
                 phi, cost, shown = biased.phi(found.bias), found.cost, biased.shown(found.halves)
             incumbents.append((oracle.ledger.used, phi))
