@@ -151,7 +151,7 @@ def toward_boxes(net: nn.Module, scores: int) -> Tensor:
     if not family.background:
         return torch.ones(scores)
     shift = torch.zeros(scores)
-    shift[0] = -1.0
+    shift[:: labels_of(net).stop] = -1.0  # of each anchor, where a layer has the scores of several
     return shift
 
 

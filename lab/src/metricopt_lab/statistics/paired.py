@@ -50,6 +50,16 @@ class Paired:
         return "win" if self.better else "loss" if self.p_worse < LEVEL else "tie"
 
 
+def student_reach(seeds: int) -> float:
+    """How many standard errors a 95% interval of a mean over so many seeds reaches to either side, by Student's t.
+
+    Example:
+        >>> round(student_reach(5), 2), student_reach(1)
+        (2.78, inf)
+    """
+    return float(stats.t.ppf(1 - LEVEL / 2, seeds - 1)) if seeds > 1 else math.inf
+
+
 def paired(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Paired:
     """Gain of `ours` over `theirs`, costs by seed; seeds that only one of them has are left out.
 

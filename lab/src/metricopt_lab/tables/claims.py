@@ -1,13 +1,11 @@
 """Claims of the paper about its tables, each with one verdict: confirmed, not confirmed, or not resolvable here."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from scipy.stats import t as student
-
 from metricopt_lab.markdown import table
+from metricopt_lab.statistics.paired import student_reach
 
 PAPER, OURS = "metricopt_paper", "metricopt"
 PRESETS = (PAPER, "metricopt_letter")
@@ -53,9 +51,7 @@ class Difference(NamedTuple):
     @property
     def half(self) -> float:
         """Half of a 95% interval; without end of a single seed."""
-        if self.seeds is None:
-            return 1.96 * self.error
-        return float(student.ppf(0.975, self.seeds - 1)) * self.error if self.seeds > 1 else math.inf
+        return (1.96 if self.seeds is None else student_reach(self.seeds)) * self.error
 
     @property
     def low(self) -> float:

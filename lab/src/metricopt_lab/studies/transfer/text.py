@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from statistics import mean, stdev
 
-from scipy.stats import t as student
-
 from metricopt_lab.cells import Record
 from metricopt_lab.markdown import table
+from metricopt_lab.statistics.paired import student_reach
 from metricopt_lab.studies.transfer.pairs import PAIRS
 
 COST = 1.1
@@ -127,5 +126,5 @@ def verdict(records: Sequence[Record], pair: str, method: str) -> str:
 
 
 def _half(values: Sequence[float]) -> float:
-    """Half of the 95% interval of a mean, by Student's t."""
-    return float(student.ppf(0.975, len(values) - 1)) * stdev(values) / len(values) ** 0.5
+    """Half of the 95% interval of a mean."""
+    return student_reach(len(values)) * stdev(values) / len(values) ** 0.5
