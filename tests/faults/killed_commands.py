@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 from tests.faults.counted import X, Y, network
-from tests.faults.killing import finished
+from tests.faults.killing import PATIENCE, finished, killed_until_done
 from torch import nn
 
 import metricopt as mo
@@ -55,6 +55,10 @@ def orphans(folder: Path, patience: float = 2.0) -> list[str]:
     return []
 
 
+def _note(left: list[str], folder: Path) -> None:
+    left += orphans(folder)
+
+
 def _command_lines() -> list[str]:
     lines = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
@@ -90,14 +94,14 @@ def main(folder: Path, kills: int, seed: int) -> None:
         (folder / f"warm-{way}").mkdir()
         run(folder / f"warm-{way}", way)  # children then need not import what torch imports late
         began = time.monotonic()
-        assert finished(partial(run, whole, way), 300.0)
+        assert finished(partial(run, whole, way), PATIENCE)
         duration, expected = time.monotonic() - began, account(whole)
-        while sum(one["kills"] for one in done if one["way"] == way) < kills // 2:
+        while still := kills // 2 - sum(one["kills"] for one in done if one["way"] == way):
             broken = folder / f"{way}-{len(done)}"
             broken.mkdir()
-            left, count = [], 0
-            while not finished(partial(run, broken, way), moments.uniform(0.0, duration)):
-                left, count = left + orphans(broken), count + 1
+            left: list[str] = []
+            note = partial(_note, left, broken)
+            count = killed_until_done(partial(run, broken, way), moments, duration, most=still, then=note)
             found = account(broken)
             calls = (broken / "calls").stat().st_size
             different = [key for key in expected if found[key] != expected[key]]

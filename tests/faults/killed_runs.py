@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from tests.faults.killing import finished
+from tests.faults.killing import PATIENCE, finished, killed_until_done
 from torch import nn
 
 import metricopt as mo
@@ -86,13 +86,16 @@ def account(folder: Path, kind: str) -> dict:
     return {"phi": packed(result.proposal), "kept": packed(result.model.phi), "numbers": numbers, "history": history}
 
 
-def killed(folder: Path, kind: str, moments: random.Random, duration: float) -> dict:
-    """One run that is killed at random moments until it gets through between two of them."""
+def killed(folder: Path, kind: str, moments: random.Random, duration: float, most: int) -> dict:
+    """One run that is killed at random moments, and what that cost."""
     wasted = []
-    while not finished(partial(run, folder, kind), moments.uniform(0.0, duration)):
+
+    def waste() -> None:
         # Calls whose answer was lost in all: a kill may swallow the one that was under way, and no other.
         wasted.append(lines(folder / "calls") - answered(folder))
-    return {"kind": kind, "kills": len(wasted), "wasted": wasted, "calls": lines(folder / "calls")}
+
+    kills = killed_until_done(partial(run, folder, kind), moments, duration, most=most, then=waste)
+    return {"kind": kind, "kills": kills, "wasted": wasted, "calls": lines(folder / "calls")}
 
 
 def main(folder: Path, kills: int, seed: int) -> None:
@@ -102,11 +105,11 @@ def main(folder: Path, kills: int, seed: int) -> None:
         whole = folder / kind
         run(folder / f"warm-up {kind}", kind)  # children then need not import what torch imports late
         began = time.monotonic()
-        assert finished(partial(run, whole, kind), 120.0)
+        assert finished(partial(run, whole, kind), PATIENCE)
         duration, expected = time.monotonic() - began, account(whole, kind)
-        while sum(one["kills"] for one in runs if one["kind"] == kind) < kills // 2:
+        while left := kills // 2 - sum(one["kills"] for one in runs if one["kind"] == kind):
             broken = folder / f"{kind} {len(runs)}"
-            runs.append(killed(broken, kind, moments, duration))
+            runs.append(killed(broken, kind, moments, duration, left))
             found = account(broken, kind)
             runs[-1]["different"] = [key for key in expected if found[key] != expected[key]]
     print(json.dumps(runs))

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 ROOT = Path(__file__).parents[2]
+PATIENCE = 250.0  # seconds for a run that nobody kills
 
 
 def told_by(script: Path, folder: Path, *, kills: int) -> Any:
@@ -45,6 +46,30 @@ def finished(run: Callable[[], None], patience: float) -> bool:
     return False
 
 
+def killed_until_done(
+    run: Callable[[], None], moments: random.Random, duration: float, *, most: int, then: Callable[[], None]
+) -> int:
+    """Run until it gets through, killed at random moments; how often it was, at most so many times.
+
+    The bound is for machines that have become slower since `duration` was measured: there it would hardly get through.
+
+    Args:
+        run: Goes on where it was.
+        moments: Draws the moments.
+        duration: Of a run that nobody kills.
+        most: Kills.
+        then: Called after each.
+    """
+    kills = 0
+    while kills < most:
+        if finished(run, moments.uniform(0.0, duration)):
+            return kills
+        kills += 1
+        then()
+    assert finished(run, PATIENCE)
+    return kills
+
+
 def kill_and_resume(run: Callable[[Path], None], account: Callable[[Path], dict]) -> None:
     """What such a script does, FOLDER KILLS SEED: a whole run, then runs killed at random moments until they finish.
 
@@ -54,11 +79,10 @@ def kill_and_resume(run: Callable[[Path], None], account: Callable[[Path], dict]
     torch.set_num_threads(1)
     run(folder / "warm-up")  # children then need not import what torch imports late
     began = time.monotonic()
-    assert finished(partial(run, folder / "whole"), 120.0)
+    assert finished(partial(run, folder / "whole"), PATIENCE)
     duration, moments, runs = time.monotonic() - began, random.Random(seed), []
-    while sum(one["kills"] for one in runs) < kills:
-        broken, killed = folder / f"broken {len(runs)}", 0
-        while not finished(partial(run, broken), moments.uniform(0.0, duration)):
-            killed += 1
+    while left := kills - sum(one["kills"] for one in runs):
+        broken = folder / f"broken {len(runs)}"
+        killed = killed_until_done(partial(run, broken), moments, duration, most=left, then=lambda: None)
         runs.append({"kills": killed, "account": account(broken)})
     print(json.dumps({"expected": account(folder / "whole"), "runs": runs}))
