@@ -6,10 +6,11 @@ validation confusions C_ij and C_ji (the mean of -log p_j over rows of class i),
 much of the training is over; its reward is the sign of the fall of the discounted metric (gamma .9); REINFORCE of
 episodes of one step, a baseline with decay .9, a memory of 1,000, batches of 8, Adam 1e-3.
 
-Ours: training begins at the pre-trained network and has `STEPS` steps an episode, not 200; the metric is asked about
-after `ASKED` of them and not after each; `LR`; `BETA` is the published .1, with which a replication collapsed;
-`UPDATES` of the policy an episode; the same Phi for metrics about the order of scores, of which ALA's own form is not
-known to us; and the best phi asked about is kept. The confusions need the labels of the metric's rows.
+Ours: training begins at the pre-trained network and has `STEPS` steps an episode, not 200, of an Adam begun anew; the
+metric is asked about after `ASKED` of them and not after each; `LR`; `BETA` is the published .1, with which a
+replication collapsed; `UPDATES` of the policy an episode; the same Phi for metrics about the order of scores, of which
+ALA's own form is not known to us; and the best phi asked about is kept. The confusions need the labels of the metric's
+rows.
 """
 
 from typing import NamedTuple, final

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from metricopt.core.errors import DataError
 from metricopt.data.dataset import Examples
-from metricopt.data.sampling import index_stream
+from metricopt.data.sampling import Sampling, index_stream
 from metricopt.losses.named import two_columns
 from metricopt.task.finetuning import Step, finetuning
 from metricopt.task.oracle import Oracle
@@ -73,11 +73,11 @@ class Lesson:
         first = self.task.search_outputs(torch.zeros(1, self.task.dim), every=len(self.search))[0]
         return two_columns(first).shape[1]
 
-    def rows(self, population: int, generator: torch.Generator) -> Iterator[Rows]:
-        """Endless mini-batches of the training rows, drawn as the task draws them."""
+    def rows(self, population: int, generator: torch.Generator, *, sampling: Sampling | None = None) -> Iterator[Rows]:
+        """Endless mini-batches of the training rows, drawn as the task draws them unless it is said how."""
         task = self.task
         drawn = index_stream(
-            self.train, population, batch_size=task.batch_size, sampling=task.sampling, generator=generator
+            self.train, population, batch_size=task.batch_size, sampling=sampling or task.sampling, generator=generator
         )
         for index in drawn:
             yield Rows(index, task.cache.gather([(self.train, index)]), self.train.targets[index])
@@ -103,11 +103,17 @@ class Pace:
 
 
 def trained(
-    lesson: Lesson, loss: OutputLoss, start: Tensor, *, pace: Pace, generator: torch.Generator
+    lesson: Lesson,
+    loss: OutputLoss,
+    start: Tensor,
+    *,
+    pace: Pace,
+    generator: torch.Generator,
+    sampling: Sampling | None = None,
 ) -> Iterator[Step]:
-    """Steps of Adam from each row of `start` (population, dim) along a loss of the outputs."""
+    """Steps of Adam, begun anew, from each row of `start` (population, dim) along a loss of the outputs."""
     adam = partial(FiniteAdam, lr=pace.lr)
-    rows = lesson.rows(len(start), generator)
+    rows = lesson.rows(len(start), generator, sampling=sampling)
     yield from finetuning(_Taught(lesson, loss), start, rows, steps=pace.steps, optimizer=adam, cosine=pace.cosine)
 
 

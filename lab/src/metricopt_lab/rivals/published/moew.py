@@ -7,8 +7,9 @@ then by a Gaussian process (constant times RBF, noise 1e-4), each the lowest mea
 candidates, after which it is believed to cost mean + deviation; the network with the best metric is kept.
 
 Ours: every network is finetuned from the pre-trained one, not trained from scratch; `PACE`; 1,000 steps for the
-autoencoder (10,000 there); costs are standardised before the process is fitted, its kernel is fitted once a round and
-not after every pick, and no candidate is picked twice in a round.
+autoencoder (10,000 there); costs are standardised before the process is fitted, so that a noise of 1e-4 would say that
+there is none: it is fitted with the kernel, once a round and not after every pick; and no candidate is picked twice in
+a round.
 """
 
 import math
@@ -145,12 +146,13 @@ class Ball:
     def _fitted(self) -> Any:
         """The process with the kernel of the true answers, which believed ones do not change."""
         from sklearn.gaussian_process import GaussianProcessRegressor
-        from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+        from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
         bounds = (1e-3 * self._radius, 1e3 * self._radius)
-        kernel = ConstantKernel() * RBF(self._radius, length_scale_bounds=bounds)
-        known = GaussianProcessRegressor(kernel, alpha=1e-4).fit(self._points, self._standard())
-        return GaussianProcessRegressor(known.kernel_, alpha=1e-4, optimizer=None)  # pyright: ignore[reportArgumentType]
+        noise = WhiteKernel(1e-2, noise_level_bounds=(1e-4, 1.0))
+        kernel = ConstantKernel() * RBF(self._radius, length_scale_bounds=bounds) + noise
+        known = GaussianProcessRegressor(kernel).fit(self._points, self._standard())
+        return GaussianProcessRegressor(known.kernel_, optimizer=None)  # pyright: ignore[reportArgumentType]
 
     def _standard(self) -> np.ndarray:
         spread = self._costs.std()

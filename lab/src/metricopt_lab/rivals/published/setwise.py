@@ -5,8 +5,9 @@ in turn it is fitted to the metric's value on mini-batches by squares, and the p
 
 Ours, since no source tells: h has the sizes 32-32 and g 32-1; predictions are probabilities; in each round the metric
 is asked about `BATCHES` mini-batches of training rows at the present phi, one query each, all so far are learnt from,
-the predictor takes `STEPS` steps, and one more query about phi itself says whether it is the best so far; `PACE`, and
-from where: the pre-trained network.
+the predictor takes `STEPS` steps of an Adam begun anew, and one more query about phi itself says whether it is the
+best so far; `PACE`; from where: the pre-trained network; and that mini-batches are drawn as the rows come, however the
+network was trained, for of balanced ones the metric would be another one.
 """
 
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from torch.nn import functional
 
 from metricopt.core.records import Outcome
 from metricopt.core.seeding import derived_seed, stream
+from metricopt.data.sampling import Sampling
 from metricopt.losses.named import classes_of, two_columns
 from metricopt.task.finetuning import Step
 from metricopt.task.oracle import Oracle
@@ -26,6 +28,7 @@ from metricopt_lab.rivals.published.lesson import Lesson, Pace, Rows, trained
 from metricopt_lab.rivals.published.named import published
 
 BATCHES, STEPS, FIT_STEPS, FIT_LR = 9, 20, 100, 0.005
+PLAIN: Sampling = "plain"
 PACE = Pace(steps=STEPS, lr=0.01, cosine=False)
 """Chosen on raw Adult (F1, seed 100, 61 queries), which no table has: phi at .002 and .01 gained .022 and .022 on
 accept rows. On CoverType with seven classes (macro F1) nothing was gained at .02, .1 or .5. All else was not tuned.
@@ -37,7 +40,7 @@ def sl(oracle: Oracle, *, queries: int, seed: int) -> Outcome:
     """SL: a set-wise surrogate fitted to the metric on mini-batches, then followed, in turns."""
     best, lesson = Incumbent(oracle, queries=queries), Lesson(oracle)
     learnt, phi = SetSurrogate(lesson.classes, seed=seed), torch.zeros(1, oracle.dim)
-    batches = lesson.rows(1, stream(seed, "sl", "metric"))
+    batches = lesson.rows(1, stream(seed, "sl", "metric"), sampling=PLAIN)
     while best.left > 1:
         asked = min(BATCHES, best.left - 1)
         _ask(oracle, lesson, learnt, phi, batches, count=asked)
@@ -70,7 +73,7 @@ def _followed(lesson: Lesson, learnt: "SetSurrogate", phi: Tensor, *, generator:
     def loss(outputs: Tensor, rows: Rows) -> Tensor:
         return learnt(examples_of(outputs[0], rows.targets[0])[None])
 
-    return trained(lesson, loss, phi, pace=PACE, generator=generator)
+    return trained(lesson, loss, phi, pace=PACE, generator=generator, sampling=PLAIN)
 
 
 def examples_of(outputs: Tensor, targets: Tensor) -> Tensor:

@@ -43,7 +43,7 @@ class Budget:
 
     Example:
         >>> BUDGETS["paper"].paper.steps, BUDGETS["paper"].queries
-        (200, 5002)
+        (200, 5005)
     """
 
     queries: int
@@ -63,8 +63,8 @@ BUDGETS = {
         learned=OWN["smoke"],
     ),
     "small": Budget(300),
-    # 500 tasks of K = 10 queries and T = 200 steps, and two queries at the end.
-    "paper": Budget(5002, Stages(steps=200, observations=10), weights=Parameters("*", dim=None), learned=OWN["paper"]),
+    # 500 tasks of K = 10 queries and T = 200 steps, and five queries for the ends of the paths.
+    "paper": Budget(5005, Stages(steps=200, observations=10), weights=Parameters("*", dim=None), learned=OWN["paper"]),
 }
 """What each scale grants."""
 

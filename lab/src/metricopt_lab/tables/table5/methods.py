@@ -99,7 +99,7 @@ BUDGETS = {
         _effort(folds=3, epochs=3),
     ),
     "paper": Budget(
-        5002,
+        5005,
         STEPS,
         Sizes(train=11_318 - 1_000, search=600, accept=400, test=11_316),
         replace(PAPER, steps=STEPS, observations=10),
