@@ -12,7 +12,7 @@ from torch import Tensor
 from metricopt.adapters.detector import PYRAMID, detect
 from metricopt.api.detectors import detector_adapter
 from metricopt.core.tree import each
-from metricopt.crossfit.settings import ONE_RATE_VERSION
+from metricopt.crossfit.settings import DETECTOR_VERSION
 from metricopt.losses.boxes import overlaps
 from metricopt_lab.cells import EXPERIMENTS, Record, ScaledCell, ScaledExperiment
 from metricopt_lab.figures.figure_s3.plot import draw_pictures, draw_recall
@@ -86,7 +86,7 @@ class FigureS3(ScaledExperiment[Detection]):
 
     def version_of(self, method: str) -> int:
         """That of finetuning weights, or of the search."""
-        return ONE_RATE_VERSION if method == "optimize" else super().version_of(method)
+        return DETECTOR_VERSION if method == "optimize" else super().version_of(method)
 
     def text(self, records: Sequence[Record]) -> str:
         """Recall by overlap, before and after."""

@@ -13,7 +13,7 @@ from metricopt.acceptance.comparison import Comparison
 from metricopt.acceptance.judge import Judge
 from metricopt.core.errors import MetricOptWarning
 from metricopt.core.tree import Tree, each
-from metricopt.crossfit.settings import ONE_RATE_VERSION
+from metricopt.crossfit.settings import DETECTOR_VERSION
 from metricopt.metrics.detection import BoxPrecision
 from metricopt.paper.preset import PAPER_VERSION
 from metricopt_lab.cells import EXPERIMENTS, Record, ScaledCell, ScaledExperiment
@@ -75,7 +75,7 @@ class Table6(ScaledExperiment[Detection]):
     def version_of(self, method: str) -> int:
         """Losses and the original, which are rows of this table alone, have a version of their own."""
         if method == "optimize":
-            return ONE_RATE_VERSION
+            return DETECTOR_VERSION
         if method == "metricopt_paper":
             return PAPER_VERSION
         return LOSSES_VERSION if method in LOSSES else super().version_of(_rival_of(method))
