@@ -143,15 +143,3 @@ def test_an_unforeseen_error_is_named_without_a_traceback(tmp_path, capsys, monk
     assert exit_code("run", "squares", "--seeds", 1, "--out", tmp_path) == 1
     said = capsys.readouterr().err
     assert said == "metricopt: ZeroDivisionError: division by zero (metricopt --debug ... shows where)\n"
-
-
-def test_the_demo_writes_its_result_and_says_what_was_done(tmp_path, capsys):
-    assert exit_code("demo", "--queries", 20, "--out", tmp_path) == 0
-    result = json.loads((tmp_path / "result.json").read_text())
-    said = capsys.readouterr().out
-    for act in (result, result["second_act"]):
-        shown = (act["before"], act["threshold_tuning"]["after"], act["after"])
-        assert all(f"{value:.3f}" in said for value in shown)
-    assert "metricopt is better than bias tuning" in said
-    assert str(tmp_path / "report.html") in said
-    assert (tmp_path / "progress.png").read_bytes().startswith(b"\x89PNG")

@@ -5,11 +5,13 @@ import os
 import re
 import runpy
 import warnings
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+import metricopt as mo
 from metricopt.cli.app import main as command
 
 FOLDER = Path(__file__).parents[1] / "examples"
@@ -28,6 +30,13 @@ def test_every_example_is_run_here():
     }
 
 
+@pytest.fixture
+def quick(monkeypatch):
+    """Examples with less finetuning: it is their lines that are tested."""
+    monkeypatch.setattr(mo, "optimize", partial(mo.optimize, effort="quick"))
+
+
+@pytest.mark.usefixtures("quick")
 def test_any_metric_is_improved_on_held_out_data(capsys):
     result = runpy.run_path(str(FOLDER / "any_metric.py"))["main"]()
     assert result.accepted
@@ -42,6 +51,7 @@ def test_step_by_step_both_ways_of_finetuning_improve_f1():
     assert values["own loop"] > values["original"]
 
 
+@pytest.mark.usefixtures("quick")
 def test_a_convnet_and_a_metric_in_plain_python_improve_the_worst_class(capsys):
     result = runpy.run_path(str(FOLDER / "images.py"))["main"]()
     assert result.accepted and result.ledger.used <= 100

@@ -28,7 +28,7 @@ UNCACHED = {
 def optimized(case: Case, **settings) -> mo.Result:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return case.optimize(queries=QUERIES, seed=0, **settings)
+        return case.optimize(queries=QUERIES, seed=0, effort="quick", **settings)
 
 
 def inputs_of(case: Case):
@@ -114,7 +114,8 @@ def watch(event):
     count += event["event"] == "query"
     if count == 4 and {{kill}}:
         os.kill(os.getpid(), signal.SIGKILL)
-result = CASES[{name!r}]().optimize(queries=25, seed=1, run_dir={{folder!r}}, resume={{resume}}, watch=[watch])
+settings = {{{{"run_dir": {{folder!r}}, "resume": {{resume}}, "watch": [watch]}}}}
+result = CASES[{name!r}]().optimize(queries=12, seed=1, effort="quick", **settings)
 print(result.model.phi.detach().numpy().tobytes().hex())
 """
 

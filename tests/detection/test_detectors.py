@@ -9,20 +9,17 @@ from tests.detection.tiny import squares, tiny_detector, torchvision, trained
 
 import metricopt as mo
 from metricopt.adapters import FiLM, LayerAffine, WeightDirections, adapt
-from metricopt.adapters.detector import PROPOSALS, behind_body, detect, own_losses, scores_of
+from metricopt.adapters.detector import PROPOSALS, behind_body, detect, own_losses
 from metricopt.adapters.graph.cache import PrefixCache
 from metricopt.api.detectors import detector_adapter
 from metricopt.api.learner import learner_of
 from metricopt.api.problem import Problem
 from metricopt.core.errors import DataError
 from metricopt.crossfit import CrossFit, Kind
-from metricopt.crossfit.asking import Asking
-from metricopt.crossfit.scores import FoldFindings, Tuned, tune_scores
 from metricopt.data.dataset import Examples
 from metricopt.losses.boxes import box_loss
 from metricopt.metrics import ap50
 from metricopt.task.loss_rule import loss_rule
-from metricopt.task.oracle import Oracle
 from metricopt.task.out_of_fold import OutOfFoldTask
 from metricopt.task.supervised import SupervisedTask
 
@@ -245,7 +242,7 @@ def crossfitted(net):
             metric="ap50",
             train=(images, targets),
             val=(dimmed(val), truth),
-            queries=6,
+            queries=8,
             batch_size=8,
             effort=effort,
         )
@@ -261,16 +258,17 @@ def test_by_default_what_is_behind_the_body_is_finetuned_fold_by_fold(crossfitte
 
 def test_less_background_is_asked_about_once_the_weights_are_chosen(crossfitted):
     stages = [query.stage for query in crossfitted.ledger.queries]
-    assert stages == ["original", *["finetuned weights"] * 3, *["less background"] * 2]
-    assert float(crossfitted.proposal[1]) == 0.0  # scales of scores, the first of which is here, stay as they are
+    assert stages == ["original", *["finetuned weights"] * 3, *["less background"] * 4]
+    proposed = crossfitted.proposal
+    assert not proposed[1:4].any()  # scales of scores stay as they are
+    assert proposed[4:].tolist() in ([0, 0, 0], [-1.5, 0, 0], [-3, 0, 0])
+    assert float(proposed[0]) > 0  # the weights are better than less background alone
 
 
-def two_folds(net):
-    """A task of six images whose folds have networks of their own, and the weights of these."""
+def test_its_out_of_fold_detections_are_those_of_the_finetuned_networks_themselves(net):
     images, targets = squares(6, 21)
     names = tuple(behind_body(net))
-    adapter = WeightDirections(1, names) + LayerAffine(layers=scores_of(net))
-    model = adapt(copy.deepcopy(net), adapter, example=images[:1], call=detect)
+    model = adapt(copy.deepcopy(net), WeightDirections(1, names), example=images[:1], call=detect)
     data = Examples(images, targets)
     task = OutOfFoldTask(model, metric=ap50(), train=data, search=data)
     draw = torch.Generator().manual_seed(0)
@@ -279,55 +277,15 @@ def two_folds(net):
         for _ in range(2)
     ]
     task.take_folds(torch.arange(6) % 2, [[state] for state in states])
-    return task, states
-
-
-def test_its_out_of_fold_detections_are_those_of_the_finetuned_networks_themselves(net):
-    task, states = two_folds(net)
-    phi = torch.zeros(1, task.dim)
-    phi[0, 0] = 1.0
-    (found,) = task.whole_outputs(phi)
+    (found,) = task.whole_outputs(torch.ones(1, 1))
     assert task.cache.recall is not None and task.cache.recall.names[-1] == "backbone.body.1"
-    for row, image in enumerate(task.search.inputs):
+    for row, image in enumerate(images):
         twin = copy.deepcopy(net)
         twin.load_state_dict(states[row % 2], strict=False)
         with torch.no_grad():
             (expected,) = twin([image])
         for name in ("boxes", "scores"):
             torch.testing.assert_close(found[row][name], expected[name], rtol=1e-4, atol=1e-3)
-
-
-def test_findings_with_shifted_scores_are_those_of_the_whole_way_through_the_networks(net):
-    task, _ = two_folds(net)
-    phi = torch.zeros(task.dim)
-    phi[0], where = 1.0, task.model.shift_coordinates
-    shift = torch.linspace(-1.5, 0.5, where.stop - where.start)
-    found = FoldFindings(task, phi).found(shift)
-    phi[where] = shift
-    (expected,) = task.whole_outputs(phi[None])
-    assert sum(len(each["boxes"]) for each in expected) > 0
-    for one, other in zip(found, expected, strict=True):
-        for name in ("boxes", "scores", "labels"):
-            torch.testing.assert_close(one[name], other[name], rtol=1e-4, atol=1e-3)
-
-
-@pytest.mark.parametrize(("images", "stages"), [(10, {"less background"}), (1, {"less background", "class scores"})])
-def test_scores_are_tuned_on_top_of_both_weights_if_there_are_images_enough(net, monkeypatch, images, stages):
-    monkeypatch.setattr("metricopt.crossfit.scores.IMAGES_A_SCORE", images)
-    task, _ = two_folds(net)
-    oracle, changed = Oracle(task), torch.zeros(task.dim)
-    changed[0] = 1.0
-    costs = oracle.observe(torch.stack([changed, torch.zeros(task.dim)]), stage="weights").tolist()
-    found = tune_scores(Asking(oracle, task, queries=24), [Tuned(changed, costs[0]), Tuned(0 * changed, costs[1])])
-    asked = oracle.ledger.queries[2:]
-    assert {query.stage for query in asked} == stages
-    assert len(asked) == (24 if "class scores" in stages else 4)
-    assert found.cost == min([*costs, *(1 - query.value for query in asked)])
-    if found.shown is not None:
-        assert task.metric.value(found.shown, task.search.targets) == pytest.approx(1 - found.cost)
-    assert [query.stage for query in asked[:4]] == ["less background"] * 4  # two each
-    few = tune_scores(Asking(oracle, task, queries=5), [Tuned(changed, 2.0), Tuned(0 * changed, 3.0)])
-    assert float(few.phi[0]) == 1.0, "too few queries for both"
 
 
 def test_a_copys_loss_of_kept_examples_is_that_of_the_images(net):

@@ -7,18 +7,20 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from metricopt.adapters.detector import is_detector
+from metricopt.adapters.detector import is_detector, toward_boxes
 from metricopt.core.records import Outcome
 from metricopt.core.tree import Tree
 from metricopt.crossfit.asking import Asking
 from metricopt.crossfit.honest import HonestBias
-from metricopt.crossfit.scores import Tuned, tune_scores
 from metricopt.crossfit.settings import CrossFit
 from metricopt.task.oracle import Oracle
 from metricopt.task.out_of_fold import OutOfFoldTask
 from metricopt.task.predictions import Predictions
 
 _LEAST_FOR_BIASES = 12
+BACKGROUND = (1.5, 3.0)
+"""By how much a detector's background score is lowered: boxes below its threshold would count in average precision.
+By 1, 2 and 3 gave .894, .895 and .899 where a finetuned one had .891, on the same images as `DETECTOR_RATES`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,9 +66,7 @@ def choose(oracle: Oracle, settings: CrossFit, *, kinds: int, original: float, q
                 phi, cost, shown = biased.phi(found.bias), found.cost, biased.shown(found.halves)
             incumbents.append((oracle.ledger.used, phi))
     if is_detector(task.model.net):
-        starts = [Tuned(mixtures.phis[index], mixtures.costs[index]) for index in dict.fromkeys((best, 0))]
-        found = tune_scores(asking, starts)
-        phi, cost, shown = found.phi, found.cost, found.shown
+        phi, cost = _less_background(asking, phi, cost)
         incumbents.append((oracle.ledger.used, phi))
     if shown is None:
         shown = task.whole_outputs(phi[None])[0] if task.metric.on == "outputs" else task.search_outputs(phi[None])[0]
@@ -134,6 +134,31 @@ class Mixtures:
         self.phis.append(phi)
         self.costs.append(float(cost.nan_to_num(nan=math.inf)))
         return self.costs[-1]
+
+
+def _less_background(asking: Asking, phi: Tensor, cost: float) -> tuple[Tensor, float]:
+    """The best of lower scores of a detector's background, of the chosen weights and of the original ones.
+
+    One number that every row has its say in. A coordinate search of the scores of all classes with 34 queries gained
+    .006 more on the images that chose and nothing on others, in two runs on the images of `DETECTOR_RATES` and in
+    fourteen of Table 6.
+    """
+    shifts = asking.task.model.shift_coordinates
+    if shifts is None:  # scores come from several layers
+        return phi, cost
+    lower = toward_boxes(asking.task.model.net, shifts.stop - shifts.start)
+    chosen = phi
+    for weights in (chosen, torch.zeros_like(chosen))[: 1 + bool(chosen.any())]:
+        for shift in BACKGROUND:
+            if asking.left < 1:
+                break
+            lowered = weights.clone()
+            lowered[shifts] = shift * lower
+            shown = asking.task.predictions(lowered[None])
+            (found,) = asking.oracle.observe(lowered[None], stage="less background", shown=shown).tolist()
+            if found < cost:
+                phi, cost = lowered, found
+    return phi, cost
 
 
 def _halves(task: OutOfFoldTask) -> Tensor:

@@ -9,7 +9,7 @@ from metricopt.task.supervised import SupervisedTask
 SHARES = (-0.2, -0.1, 0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2)
 """Places on the line: 0 is the original, 1 the proposal."""
 
-_LEAST = 16  # rows, however slow
+_LEAST = 8  # rows, however slow
 
 
 def loss_line(task: SupervisedTask, phi: Tensor, *, rows: int = 1024) -> dict[str, list[float]]:
@@ -26,8 +26,8 @@ def loss_line(task: SupervisedTask, phi: Tensor, *, rows: int = 1024) -> dict[st
         >>> len(line["loss"]) == len(line["shares"])
         True
     """
-    if task.most_rows is not None:  # a slow network: it is only a picture
-        rows = min(rows, max(_LEAST, task.most_rows // len(SHARES)))
+    if task.most_rows is not None or task.model.gives_list:  # a slow network, or a detector: it is only a picture
+        rows = min(rows, max(_LEAST, (task.most_rows or 0) // len(SHARES)))
     # The first rows of data sorted by class would be of one class.
     index = torch.arange(0, len(task.train), max(1, -(-len(task.train) // rows)))
     batches = [task.train.batch(some, seed=0) for some in index.split(rows if task.simple else task.batch_size)]

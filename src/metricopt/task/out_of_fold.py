@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from metricopt.adapters import AdaptedModel
 from metricopt.adapters.device import on_model
@@ -77,16 +77,6 @@ class OutOfFoldTask(SupervisedTask):
             if part.acts_on_output and bool(phi[own].any()):
                 outputs = part.on_output(phi[own].to(outputs), outputs)
         return outputs
-
-    def networks(self, phi: Tensor) -> list[tuple[Tensor, nn.Module]]:
-        """Of each fold its rows by number and a plain network that computes what its own does at one phi (dim,)."""
-        assert self.fold_of is not None
-        found = []
-        for fold, model in enumerate(self._models):
-            twin = model.twin()
-            twin.phi.data.copy_(phi)
-            found.append(((self.fold_of == fold).nonzero()[:, 0], twin.merge()))
-        return found
 
     @property
     def shifts(self) -> slice | None:
