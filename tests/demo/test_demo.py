@@ -78,22 +78,22 @@ def test_a_demo_that_was_stopped_goes_on_and_finds_the_same(done, folder):
     assert again.best == done.second.best
 
 
-def test_the_command_says_what_was_done_and_where_it_is(done, tmp_path, capsys, monkeypatch):
+def test_the_command_says_what_was_done_and_where_it_is(done, folder, capsys, monkeypatch):
     asked = {}
     monkeypatch.setattr("metricopt.demo.demo", lambda **settings: asked.update(settings) or done)
     with pytest.raises(SystemExit) as left:
-        main(["demo", "--queries", "40", "--out", str(tmp_path)])
+        main(["demo", "--queries", "40", "--out", str(folder)])
     assert left.value.code in (None, 0)
-    assert (asked["queries"], asked["out"], asked["seed"]) == (40, tmp_path, 0)
-    result = json.loads((tmp_path / "result.json").read_text())
+    assert (asked["queries"], asked["out"], asked["seed"]) == (40, folder, 0)
+    result = json.loads((folder / "result.json").read_text())
     assert result["after"] == done.first.gain.after
     said = capsys.readouterr().out
     for act in (result, result["second_act"]):
         shown = (act["before"], act["threshold_tuning"]["after"], act["after"])
         assert all(f"{value:.3f}" in said for value in shown)
     assert "metricopt is better than bias tuning" in said
-    assert str(tmp_path / "report.html") in said
-    assert (tmp_path / "progress.png").read_bytes().startswith(b"\x89PNG")
+    assert str(folder / "report.html") in said
+    assert (folder / "progress.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_without_matplotlib_a_sentence_says_why_there_is_no_picture(done, tmp_path, monkeypatch):

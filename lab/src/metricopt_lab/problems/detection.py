@@ -48,7 +48,7 @@ class Sizes:
     test: int | None = None
 
 
-SIZES = {"smoke": Sizes(4, 8, 6, 4), "small": Sizes(train=32)}
+SIZES = {"smoke": Sizes(4, 12, 8, 4), "small": Sizes(train=32)}
 
 
 # Field by field it would compare tensors, whose truth is ambiguous.
