@@ -5,6 +5,7 @@ import pytest
 from metricopt_lab.quality.acceptance import verdicts
 from metricopt_lab.quality.duels import differences, duel, word
 from metricopt_lab.quality.gains import best_gains, difference, interval, mean_of, normalised, seen
+from metricopt_lab.quality.readme import readme_part
 from metricopt_lab.quality.recipes import by_recipe, widest
 from metricopt_lab.quality.tables import markdown, ordered, queries_needed
 from metricopt_lab.quality.targets import better, fewer_queries, highest, not_worse, targets
@@ -43,6 +44,12 @@ def test_normalised_gains_are_shares_of_the_best_and_a_loss_counts_minus_one_at_
 
 def test_where_nobody_gains_half_a_point_noise_is_not_blown_up():
     assert normalised(family(a=(0.001,), b=(-0.002,)))["b", 150][P] == pytest.approx({0: -0.4})
+
+
+def test_readme_shows_means_over_problems_that_were_measured_with_all_seeds_and_budgets():
+    whole = [record(seed=seed, queries=queries) for seed in (0, 1) for queries in (50, 150)]
+    text = readme_part([*whole, record(problem=Q, gain=-0.2)], "final")
+    assert "(1 problems, 2 seeds;" in text and text.count("1.00") == 6  # a mean with its interval, at two budgets
 
 
 def test_a_method_without_an_offer_and_the_other_kind_of_labels_are_left_out():
