@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -147,17 +148,16 @@ def _less_background(asking: Asking, phi: Tensor, cost: float) -> tuple[Tensor, 
     if shifts is None:  # scores come from several layers
         return phi, cost
     lower = toward_boxes(asking.task.model.net, shifts.stop - shifts.start)
-    chosen = phi
-    for weights in (chosen, torch.zeros_like(chosen))[: 1 + bool(chosen.any())]:
-        for shift in BACKGROUND:
-            if asking.left < 1:
-                break
-            lowered = weights.clone()
-            lowered[shifts] = shift * lower
-            shown = asking.task.predictions(lowered[None])
-            (found,) = asking.oracle.observe(lowered[None], stage="less background", shown=shown).tolist()
-            if found < cost:
-                phi, cost = lowered, found
+    choices = [phi, torch.zeros_like(phi)] if bool(phi.any()) else [phi]
+    for weights, shift in product(choices, BACKGROUND):
+        if asking.left < 1:
+            break
+        lowered = weights.clone()
+        lowered[shifts] = shift * lower
+        shown = asking.task.predictions(lowered[None])
+        (found,) = asking.oracle.observe(lowered[None], stage="less background", shown=shown).tolist()
+        if found < cost:
+            phi, cost = lowered, found
     return phi, cost
 
 

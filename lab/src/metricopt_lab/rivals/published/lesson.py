@@ -44,6 +44,7 @@ class Lesson:
         task: The task.
         train: Its training rows.
         search: The rows that its metric is computed on.
+        sampling: How training rows are drawn: as the task draws them, unless it is said.
 
     Example:
         >>> from metricopt.adapters import OutputAffine, adapt
@@ -57,7 +58,7 @@ class Lesson:
         (torch.Size([5, 256, 2]), 2)
     """
 
-    def __init__(self, oracle: Oracle) -> None:
+    def __init__(self, oracle: Oracle, *, sampling: Sampling | None = None) -> None:
         task = oracle.task
         if not isinstance(task, SupervisedTask) or not isinstance(task.train, Examples) or not task.simple:
             raise DataError(
@@ -66,6 +67,7 @@ class Lesson:
             )
         assert isinstance(task.search, Examples)
         self.task, self.train, self.search = task, task.train, task.search
+        self.sampling: Sampling = task.sampling if sampling is None else sampling
 
     @cached_property
     def classes(self) -> int:
@@ -73,11 +75,11 @@ class Lesson:
         first = self.task.search_outputs(torch.zeros(1, self.task.dim), every=len(self.search))[0]
         return two_columns(first).shape[1]
 
-    def rows(self, population: int, generator: torch.Generator, *, sampling: Sampling | None = None) -> Iterator[Rows]:
-        """Endless mini-batches of the training rows, drawn as the task draws them unless it is said how."""
+    def rows(self, population: int, generator: torch.Generator) -> Iterator[Rows]:
+        """Endless mini-batches of the training rows."""
         task = self.task
         drawn = index_stream(
-            self.train, population, batch_size=task.batch_size, sampling=sampling or task.sampling, generator=generator
+            self.train, population, batch_size=task.batch_size, sampling=self.sampling, generator=generator
         )
         for index in drawn:
             yield Rows(index, task.cache.gather([(self.train, index)]), self.train.targets[index])
@@ -103,17 +105,11 @@ class Pace:
 
 
 def trained(
-    lesson: Lesson,
-    loss: OutputLoss,
-    start: Tensor,
-    *,
-    pace: Pace,
-    generator: torch.Generator,
-    sampling: Sampling | None = None,
+    lesson: Lesson, loss: OutputLoss, start: Tensor, *, pace: Pace, generator: torch.Generator
 ) -> Iterator[Step]:
     """Steps of Adam, begun anew, from each row of `start` (population, dim) along a loss of the outputs."""
     adam = partial(FiniteAdam, lr=pace.lr)
-    rows = lesson.rows(len(start), generator, sampling=sampling)
+    rows = lesson.rows(len(start), generator)
     yield from finetuning(_Taught(lesson, loss), start, rows, steps=pace.steps, optimizer=adam, cosine=pace.cosine)
 
 

@@ -19,7 +19,6 @@ from torch.nn import functional
 
 from metricopt.core.records import Outcome
 from metricopt.core.seeding import derived_seed, stream
-from metricopt.data.sampling import Sampling
 from metricopt.losses.named import classes_of, two_columns
 from metricopt.task.finetuning import Step
 from metricopt.task.oracle import Oracle
@@ -28,7 +27,6 @@ from metricopt_lab.rivals.published.lesson import Lesson, Pace, Rows, trained
 from metricopt_lab.rivals.published.named import published
 
 BATCHES, STEPS, FIT_STEPS, FIT_LR = 9, 20, 100, 0.005
-PLAIN: Sampling = "plain"
 PACE = Pace(steps=STEPS, lr=0.01, cosine=False)
 """Chosen on raw Adult (F1, seed 100, 61 queries), which no table has: phi at .002 and .01 gained .022 and .022 on
 accept rows. On CoverType with seven classes (macro F1) nothing was gained at .02, .1 or .5. All else was not tuned.
@@ -38,9 +36,9 @@ accept rows. On CoverType with seven classes (macro F1) nothing was gained at .0
 @published("sl")
 def sl(oracle: Oracle, *, queries: int, seed: int) -> Outcome:
     """SL: a set-wise surrogate fitted to the metric on mini-batches, then followed, in turns."""
-    best, lesson = Incumbent(oracle, queries=queries), Lesson(oracle)
+    best, lesson = Incumbent(oracle, queries=queries), Lesson(oracle, sampling="plain")
     learnt, phi = SetSurrogate(lesson.classes, seed=seed), torch.zeros(1, oracle.dim)
-    batches = lesson.rows(1, stream(seed, "sl", "metric"), sampling=PLAIN)
+    batches = lesson.rows(1, stream(seed, "sl", "metric"))
     while best.left > 1:
         asked = min(BATCHES, best.left - 1)
         _ask(oracle, lesson, learnt, phi, batches, count=asked)
@@ -73,7 +71,7 @@ def _followed(lesson: Lesson, learnt: "SetSurrogate", phi: Tensor, *, generator:
     def loss(outputs: Tensor, rows: Rows) -> Tensor:
         return learnt(examples_of(outputs[0], rows.targets[0])[None])
 
-    return trained(lesson, loss, phi, pace=PACE, generator=generator, sampling=PLAIN)
+    return trained(lesson, loss, phi, pace=PACE, generator=generator)
 
 
 def examples_of(outputs: Tensor, targets: Tensor) -> Tensor:
