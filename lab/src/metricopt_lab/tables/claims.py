@@ -8,7 +8,7 @@ from metricopt_lab.markdown import table
 from metricopt_lab.statistics.paired import student_reach
 
 PAPER, OURS = "metricopt_paper", "metricopt"
-PRESETS = (PAPER, "metricopt_letter")
+PRESETS = (PAPER, "metricopt_paper_advanced", "metricopt_letter")
 """Rows of the paper's presets, which have a version of their own: `metricopt.paper.preset.PAPER_VERSION`."""
 
 

@@ -42,7 +42,7 @@ PUBLISHED: dict[int, list[tuple[str, str]]] = {
 }
 """The paper's own figures in percent, mean ± standard deviation of 10 runs."""
 
-_ADVANCED = ("metricopt_adam_advanced", "metricopt_advanced")
+_ADVANCED = ("metricopt_paper_advanced", "metricopt_advanced")
 _LEARNED = ("metricopt_learned", "metricopt")
 _BOTH = ("metricopt_learned_advanced", "metricopt_advanced")
 CLAIMS: dict[int, tuple[Claim, ...]] = {
