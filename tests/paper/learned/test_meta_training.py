@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 
 from metricopt.core.errors import FileFormatError, FlatValueWarning, ObservationError, UnrollError
 from metricopt.core.seeding import stream
+from metricopt.paper.learned import meta_training
 from metricopt.paper.learned.equation_s1_rule import LOSS_ONLY, WITH_VALUE, MlpRule
 from metricopt.paper.learned.meta_training import MetaTrained, meta_train
 from metricopt.paper.learned.optimizer import LearnedOptimizer
@@ -166,6 +167,20 @@ class Cliff(Task):
 
     def costs(self, phi: Tensor) -> Tensor:
         return phi.new_full((len(phi),), 0.5)
+
+
+def test_steps_that_the_value_function_was_wrong_about_are_taken_back(monkeypatch):
+    agreed = [0.9, 0.9, -0.5, -0.5, 0.9]  # rank correlations, from the iteration after the first on
+
+    def health(value, phi, costs):
+        return replace(measured(value, phi, costs), rank_correlation=agreed.pop(0), gradient_size=1.0)
+
+    measured = meta_training.health
+    monkeypatch.setattr(meta_training, "health", health)
+    with pytest.warns(FlatValueWarning):
+        history = meta_train(Oracle(QuadraticTask(dim=3)), replace(QUICK, iterations=6)).history
+    assert [each.updated for each in history] == [False, True, True, False, False, True]
+    assert [each.taken_back for each in history] == [False, False, False, True, False, False]
 
 
 def test_unrolls_that_explode_are_counted_and_left_out():

@@ -12,7 +12,7 @@ from metricopt.core.files import load, save
 from metricopt.core.plain import plain
 from metricopt.paper.learned.settings import Iteration, MetaTraining
 
-_KIND, _VERSION = "meta-training", 1
+_KIND, _VERSION = "meta-training", 2
 
 
 @final

@@ -26,8 +26,9 @@ from metricopt.paper.learned.equation_s3_estimators import (
     noisy_pairs,
     reparametrised_gradients,
 )
-from metricopt.paper.learned.online_value import OnlineValue, adam_tensors, cautious, load_adam
+from metricopt.paper.learned.online_value import OnlineValue, cautious
 from metricopt.paper.learned.settings import Iteration, MetaTraining
+from metricopt.paper.learned.trusted_steps import TrustedSteps
 from metricopt.paper.learned.unroll import Path, Unroll
 from metricopt.paper.learned.weights import LearnedWeights
 from metricopt.paper.network import ValueNetwork
@@ -95,7 +96,7 @@ def meta_train(
         if watch is not None:
             watch(history[-1])
     about = {"tasks": settings.all_tasks, "steps": settings.steps, "queries": sum(h.queries for h in history)}
-    learned = LearnedWeights(settings.rule, work.weights.detach().clone(), about)
+    learned = LearnedWeights(settings.rule, work.steps.weights.clone(), about)
     return MetaTrained(learned, work.value.network if settings.weight else None, tuple(history))
 
 
@@ -103,8 +104,7 @@ def meta_train(
 class _MetaTrainer:
     def __init__(self, oracle: Oracle, settings: MetaTraining, seed: int) -> None:
         self.oracle, self.settings, self.seed = oracle, settings, seed
-        self.weights = torch.nn.Parameter(settings.rule.initial(stream(seed, "meta", "weights")))
-        self.adam = torch.optim.Adam([self.weights], lr=settings.meta_lr)
+        self.steps = TrustedSteps(settings.rule.initial(stream(seed, "meta", "weights")), lr=settings.meta_lr)
         self.value = OnlineValue(oracle.dim, settings.value, generator=stream(seed, "meta", "value"))
         self._barren = 0
         self._warned = False
@@ -117,13 +117,17 @@ class _MetaTrainer:
         noise = settings.std * torch.randn(settings.tasks, settings.rule.size, generator=draw)
         batches = self._batches(draw)
         learning = bool(settings.weight) and (number < settings.warm_up or not self.value.ready)
-        weights = (self.weights + noise).detach() if learning else noisy_pairs(self.weights.detach(), noise)
+        weights = self.steps.weights + noise if learning else noisy_pairs(self.steps.weights, noise)
         unroll = self._unroll()
         path = unroll.forward(weights, start.repeat(len(weights) // len(start), 1), batches)
         self._check(path, number)
         report = self._observe(path, draw) if settings.weight else None
-        fit = not learning and not (report is not None and self._flat(report[0]))
-        found = self._update(unroll, weights, path, batches, noise, number) if fit else (math.nan, 0, math.nan, False)
+        misled = not learning and report is not None and self._flat(report[0])
+        taken_back = misled and self.steps.take_back()
+        found = math.nan, 0, math.nan, False
+        if not learning and not misled:
+            self.steps.trust()
+            found = self._update(unroll, weights, path, batches, noise, number)
         if report is not None:
             self.value.learn(report[1], rate=1 - number / settings.iterations, generator=draw)
         objective, exploded, share, updated = found
@@ -136,6 +140,7 @@ class _MetaTrainer:
             share=share,
             correlation=math.nan if report is None or report[0] is None else report[0].rank_correlation,
             updated=updated,
+            taken_back=taken_back,
             queries=0 if report is None else report[2],
         )
 
@@ -229,9 +234,7 @@ class _MetaTrainer:
         through = None if gradients is None else reparametrised_gradients(gradients[both])
         found = estimate(evolution, through, estimator=settings.estimator)
         bound = settings.clip * settings.scale
-        self.adam.param_groups[0]["lr"] = settings.meta_lr * (1 - 0.9 * number / settings.iterations)
-        self.weights.grad = found.gradient.clamp(-bound, bound)
-        self.adam.step()
+        self.steps.take(found.gradient.clamp(-bound, bound), share=1 - 0.9 * number / settings.iterations)
         return float(objectives[both].mean()), exploded, float(found.share.mean()), True
 
     def _objective(self, unroll: Unroll, losses: Tensor, phi: Tensor) -> Tensor:
@@ -241,17 +244,13 @@ class _MetaTrainer:
         return optimizer_objective(losses, costs, weight=self.settings.weight)
 
     def tensors(self) -> dict[str, Tensor]:
-        own = {"weights": self.weights.detach()}
-        own |= {f"adam.{name}": tensor for name, tensor in adam_tensors(self.adam).items()}
-        return own | {f"value.{name}": tensor for name, tensor in self.value.tensors().items()}
+        parts = {"steps": self.steps.tensors(), "value": self.value.tensors()}
+        return {f"{part}.{name}": tensor for part, own in parts.items() for name, tensor in own.items()}
 
     def load(self, tensors: dict[str, Tensor]) -> None:
-        with torch.no_grad():
-            self.weights.copy_(tensors["weights"])
-        parts = {prefix: {} for prefix in ("adam", "value")}
+        parts: dict[str, dict[str, Tensor]] = {"steps": {}, "value": {}}
         for name, tensor in tensors.items():
-            prefix, _, rest = name.partition(".")
-            if prefix in parts:
-                parts[prefix][rest] = tensor
-        load_adam(self.adam, parts["adam"])
+            part, _, rest = name.partition(".")
+            parts[part][rest] = tensor
+        self.steps.load(parts["steps"])
         self.value.load(parts["value"])

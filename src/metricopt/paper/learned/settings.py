@@ -116,10 +116,11 @@ class Iteration:
         correlation: Rank correlation of the value function with the new observations, before it learnt from them; NaN
             where it knew nothing yet.
         updated: Whether the optimizer's weights moved.
+        taken_back: Whether they went back, because the value function was wrong about where they had led.
         queries: Metric queries of this iteration.
 
     Example:
-        >>> Iteration(0, 1.5, 0.4, 0, 0.5, 0.9, True, 80).updated
+        >>> Iteration(0, 1.5, 0.4, 0, 0.5, 0.9, True, False, 80).updated
         True
     """
 
@@ -130,4 +131,5 @@ class Iteration:
     share: float
     correlation: float
     updated: bool
+    taken_back: bool
     queries: int
