@@ -10,8 +10,10 @@ from torch import Tensor
 
 from metricopt.acceptance.comparison import Comparison
 from metricopt.acceptance.judge import Judge
-from metricopt.adapters import Adapter, FiLM, LastLayer, Parameters
+from metricopt.adapters import Adapter, FiLM, LastLayer, OutputAffine, Parameters
+from metricopt.api.optimize import optimize
 from metricopt.api.propose import propose
+from metricopt.crossfit.settings import CrossFit
 from metricopt.losses import Loss, aucpr, cross_entropy, large_margin_softmax, pairwise_aucroc, raw_logits
 from metricopt.paper.learned.settings import MetaTraining
 from metricopt.paper.preset import follow, learn
@@ -41,6 +43,7 @@ class Budget:
         recipe: Of the default search.
         weights: What the rows of published rivals about weights move.
         learned: Meta-training of the learned optimizer, which asks as often as it says.
+        effort: Finetuning of weights by `optimize`.
 
     Example:
         >>> BUDGETS["paper"].paper.steps, BUDGETS["paper"].queries
@@ -53,6 +56,7 @@ class Budget:
     recipe: Recipe = field(default_factory=Recipe)
     weights: Adapter = field(default_factory=LastLayer)
     learned: MetaTraining = OWN["small"]
+    effort: CrossFit = field(default_factory=CrossFit)
 
 
 BUDGETS = {
@@ -62,6 +66,7 @@ BUDGETS = {
         replace(PAPER, steps=10),
         Recipe(start_steps=10, candidates=40, rows=50),
         learned=OWN["smoke"],
+        effort=CrossFit(folds=2, epochs=1, rates=(1e-3,), kinds=CrossFit().kinds[:1]),
     ),
     "small": Budget(300),
     # 500 tasks of K = 10 queries and T = 200 steps, and five queries for the ends of the paths.
@@ -105,6 +110,10 @@ OF_THE_PAPER = tuple(f"{name}{kind}" for name in ("moew", "ala", "rambo") for ki
 """Rivals of the paper's own tables, on phi and on weights."""
 
 
+OURS = ("metricopt", "metricopt_labels", "metricopt_advanced", "optimize")
+"""Rows that return the original unless an acceptance test says that what they found is better."""
+
+
 LEARNED = ("metricopt_learned", "metricopt_learned_advanced")
 """Rows of the optimizer that is learnt with the value function, with cross-entropy and with the advanced loss."""
 
@@ -118,7 +127,7 @@ class Proposal:
         queries: Metric queries it took.
         rank_correlation: Of a value function with observations it had not seen; None for a method without one.
         held: The original against it on the rows that accept, if these have chosen it.
-        where: The problem whose phi it is, if it has an adapter of its own.
+        where: The problem whose phi it is, if it has an adapter of its own, or whose network, if it is another one.
     """
 
     phi: Tensor
@@ -140,7 +149,7 @@ class Bench:
         """Names of the rows of a table with these advanced losses, in their order."""
         before, after = ["ce", "loss_only"], ["loss_dense", "bias_temperature", "cma_es", *OF_THE_PAPER]
         staged = ["metricopt_sgd", "metricopt_adam", "metricopt_adam_advanced", *LEARNED]
-        return [*before, *advanced, *after, *PRESETS, *staged, "metricopt", "metricopt_labels", "metricopt_advanced"]
+        return [*before, *advanced, *after, *PRESETS, *staged, *OURS]
 
     @staticmethod
     def losses(advanced: dict[str, Loss]) -> list[str]:
@@ -176,6 +185,7 @@ class Bench:
             "metricopt": self.search,
             "metricopt_labels": partial(self.search, labels=True),
             "metricopt_advanced": partial(self.search, loss=last),
+            "optimize": self.optimize,
         }
 
     def rival(self, name: str, *, loss: Loss = cross_entropy) -> Proposal:
@@ -248,3 +258,20 @@ class Bench:
         judge = Judge(self.problem.model, self.problem.accept, seed=self.seed)
         phi, held = judge.keep_best(self.problem.metric, outcome.rungs())
         return Proposal(phi, oracle.ledger.used, correlation, held)
+
+    def optimize(self) -> Proposal:
+        """`optimize` as a user calls it with labelled validation images: it finetunes weights on them, fold by fold."""
+        problem, data = self.problem, (self.problem.search, self.problem.accept)
+        result = optimize(
+            problem.net,
+            metric=problem.metric,
+            train=(problem.train.inputs, problem.train.targets),
+            val=(torch.cat([each.inputs for each in data]), torch.cat([each.targets for each in data])),
+            loss=problem.loss,
+            queries=self.budget.queries,
+            seed=self.seed,
+            effort=self.budget.effort,
+            progress=False,
+        )
+        found = replace(problem, net=result.merge(), adapter=OutputAffine())
+        return Proposal(torch.zeros(found.task().dim), result.ledger.used, held=result.comparison, where=found)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from metricopt_lab.cells import Record
 from metricopt_lab.markdown import table
+from metricopt_lab.tables.cifar.methods import OURS
 from metricopt_lab.tables.claims import WORDS, Claim, Difference, claims_table
 
 TITLES = {1: "misclassification rate (MCR) of ResNet-32", 2: "AUCPR of a small network"}
@@ -74,8 +75,6 @@ CLAIMS: dict[int, tuple[Claim, ...]] = {
 }
 """What the paper's figures say: MetricOpt (SGD) against each rival."""
 
-OURS = ("metricopt", "metricopt_labels", "metricopt_advanced")
-
 NOTES = """\
 Notes
 - Values are on test images that nothing was chosen on. A gain is over the same pre-trained network on the same images,
@@ -97,7 +96,8 @@ Notes
   metricopt_sgd and _adam are
   its two stages with our remedies against collapse, kept if two last queries say that they helped. metricopt is the
   default search, which learns of validation labels through the metric only; metricopt_labels may finetune on them too;
-  _advanced follows the advanced loss."""
+  _advanced follows the advanced loss. optimize is what a user's call does with labelled validation images: it finetunes
+  weights on them, fold by fold, and the metric chooses out of fold."""
 
 WHY = {
     1: """\
