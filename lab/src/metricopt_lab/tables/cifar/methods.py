@@ -1,6 +1,6 @@
 """The rows of Tables 1 and 2: losses, rivals, the paper's own rivals, and MetricOpt as in the paper and by default."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import final
@@ -118,6 +118,16 @@ LEARNED = ("metricopt_learned", "metricopt_learned_advanced")
 """Rows of the optimizer that is learnt with the value function, with cross-entropy and with the advanced loss."""
 
 
+def _both(advanced: Iterable[str]) -> dict[str, str]:
+    """Names of rows that follow a loss on phi and on weights, with the name of the loss.
+
+    Example:
+        >>> _both(["aucpr"])
+        {'aucpr': 'aucpr', 'aucpr_weights': 'aucpr'}
+    """
+    return {f"{name}{kind}": name for name in advanced for kind in ("", "_weights")}
+
+
 @dataclass(frozen=True)
 class Proposal:
     """What a method proposes.
@@ -149,12 +159,12 @@ class Bench:
         """Names of the rows of a table with these advanced losses, in their order."""
         before, after = ["ce", "loss_only"], ["loss_dense", "bias_temperature", "cma_es", *OF_THE_PAPER]
         staged = ["metricopt_sgd", "metricopt_adam", "metricopt_adam_advanced", *LEARNED]
-        return [*before, *advanced, *after, *PRESETS, *staged, *OURS]
+        return [*before, *_both(advanced), *after, *PRESETS, *staged, *OURS]
 
     @staticmethod
     def losses(advanced: dict[str, Loss]) -> list[str]:
         """Names of the rows that no rival and no search makes: the original, losses, and tuning of outputs."""
-        return ["ce", *advanced, "bias_temperature"]
+        return ["ce", *_both(advanced), "bias_temperature"]
 
     @property
     def seed(self) -> int:
@@ -164,7 +174,10 @@ class Bench:
     @cached_property
     def methods(self) -> "dict[str, Callable[[], Proposal]]":
         """What computes each of the `rows`."""
-        losses = {name: partial(self.rival, "loss_only", loss=loss) for name, loss in self.advanced.items()}
+        losses = {
+            name: partial(self.rival, "loss_only", loss=self.advanced[of_phi], weights=name != of_phi)
+            for name, of_phi in _both(self.advanced).items()
+        }
         last = list(self.advanced.values())[-1]
         return {
             "ce": lambda: Proposal(torch.zeros(self.problem.task().dim), 0),
@@ -188,11 +201,12 @@ class Bench:
             "optimize": self.optimize,
         }
 
-    def rival(self, name: str, *, loss: Loss = cross_entropy) -> Proposal:
-        """A registered rival."""
-        oracle = self.problem.oracle(queries=self.budget.queries, loss=loss)
+    def rival(self, name: str, *, loss: Loss = cross_entropy, weights: bool = False) -> Proposal:
+        """A registered rival on phi or on weights."""
+        where = self.weights if weights else self.problem
+        oracle = where.oracle(queries=self.budget.queries, loss=loss)
         outcome = BASELINES[name].run(oracle, queries=self.budget.queries, seed=self.seed)
-        return Proposal(outcome.phi, oracle.ledger.used)
+        return Proposal(outcome.phi, oracle.ledger.used, where=where)
 
     def bias_temperature(self) -> Proposal:
         """A logit bias for each class and one temperature, by coordinate search with shrinking offsets."""
