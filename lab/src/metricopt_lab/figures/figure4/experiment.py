@@ -23,7 +23,7 @@ from metricopt.search import Recipe
 from metricopt.task.oracle import Oracle
 from metricopt_lab.cells import EXPERIMENTS, Record, ScaledCell, ScaledExperiment
 from metricopt_lab.data.cifar10 import FINGERPRINT
-from metricopt_lab.figures.figure4.learned import LEARNED_VERSION, WEIGHTS, learned, power_sign
+from metricopt_lab.figures.figure4.learned import LEARNED_VERSIONS, WEIGHTS, learned, power_sign
 from metricopt_lab.figures.figure4.plot import draw_curves
 from metricopt_lab.figures.figure4.text import LOSS_OF, METHODS, figure4_text
 from metricopt_lab.figures.film_paths import OPTIMIZERS, Tuned, film_problem, loss_led_path, tuned
@@ -121,7 +121,7 @@ class Figure4(ScaledExperiment[Problem]):
         """Learned optimizers, which no search changes, have a version of their own."""
         if method == "metricopt_learned_whole":
             return OWN_VERSION
-        return LEARNED_VERSION if method in (*WEIGHTS, "power_sign") else super().version_of(method)
+        return LEARNED_VERSIONS[method] if method in LEARNED_VERSIONS else super().version_of(method)
 
     def text(self, records: Sequence[Record]) -> str:
         """Ends of the curves, paired differences, and what becomes of the paper's claim."""
