@@ -28,7 +28,7 @@ LOOKS = {
 
 def draw_curves(records: Sequence[Record], path: Path) -> None:
     """Mean and standard deviation over runs at each step; the default search, which has no steps, as a line."""
-    figure = Figure(figsize=(7.6, 3.8), layout="constrained")
+    figure = Figure(figsize=(7.8, 4.8), layout="constrained")
     axes = figure.add_subplot()
     steps = next(record["steps"] for record in records if "steps" in record)
     for method in METHODS:
@@ -51,6 +51,12 @@ def _curve(axes: Axes, steps: Sequence[int], records: Sequence[Record], method: 
     if method == "search":
         costs = costs[:, -1:].repeat(len(steps), 1)
     mean, std = costs.mean(0), costs.std(0, ddof=1) if len(costs) > 1 else 0.0 * costs[0]
-    label = f"{METHODS[method]}\n({records[0]['queries']} queries)"
+    label = f"{METHODS[method]}\n({len(records)} runs, {_asked(records[0])} queries)"
     axes.plot(steps, mean, line, color=colour, linewidth=1.8, label=label)
     axes.fill_between(steps, mean - std, mean + std, color=colour, alpha=0.18, linewidth=0)
+
+
+def _asked(record: Record) -> str:
+    """Queries of a run, and of meta-training, which another run may have paid for."""
+    before = record.get("meta_queries", 0)
+    return f"{record['queries']} + {before:,}" if before else str(record["queries"])
