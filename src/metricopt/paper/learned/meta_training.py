@@ -126,7 +126,8 @@ class _MetaTrainer:
         taken_back = misled and self.steps.take_back()
         found = math.nan, 0, math.nan, False
         if not learning and not misled:
-            self.steps.trust()
+            if report is not None:  # where all paths exploded nobody knows
+                self.steps.trust()
             found = self._update(unroll, weights, path, batches, noise, number)
         if report is not None:
             self.value.learn(report[1], rate=1 - number / settings.iterations, generator=draw)
