@@ -12,6 +12,7 @@ from tests.faults.killing import kill_and_resume
 
 from metricopt.core.errors import FlatValueWarning
 from metricopt.core.files import load
+from metricopt.paper.learned.checkpoint import KIND, VERSION
 from metricopt.paper.learned.meta_training import meta_train
 from metricopt.paper.learned.settings import MetaTraining
 from metricopt.paper.training import Training
@@ -29,7 +30,7 @@ def run(folder: Path) -> None:
 
 def account(folder: Path) -> dict:
     """Everything that must not depend on kills: weights, Adam, value function with its memory, and history."""
-    saved = load(folder, "meta-training", version=1)
+    saved = load(folder, KIND, version=VERSION)
     digest = hashlib.sha256()
     for name in sorted(saved.tensors):
         digest.update(saved.tensors[name].numpy().tobytes())

@@ -12,7 +12,7 @@ from metricopt.core.files import load, save
 from metricopt.core.plain import plain
 from metricopt.paper.learned.settings import Iteration, MetaTraining
 
-_KIND, _VERSION = "meta-training", 2
+KIND, VERSION = "meta-training", 2
 
 
 @final
@@ -33,13 +33,13 @@ class Checkpoint:
     def write(self, history: Sequence[Iteration], tensors: dict[str, Tensor]) -> None:
         """Keep the state after the last of the iterations in place of the one before."""
         facts = {**self._begun, "history": [asdict(each) for each in history]}
-        save(self.folder, _KIND, facts, tensors, version=_VERSION)
+        save(self.folder, KIND, facts, tensors, version=VERSION)
 
     def resume(self, put_back: Callable[[dict[str, Tensor]], None]) -> list[Iteration]:
         """What was done before, its state put back; nothing if the folder is new."""
-        if not (self.folder / f"{_KIND}.json").exists():
+        if not (self.folder / f"{KIND}.json").exists():
             return []
-        saved = load(self.folder, _KIND, version=_VERSION)
+        saved = load(self.folder, KIND, version=VERSION)
         other = [name for name, begun in self._begun.items() if saved.facts.get(name) != begun]
         if other:
             raise FileFormatError(
