@@ -26,6 +26,7 @@ from metricopt.paper.learned.equation_s3_estimators import (
     noisy_pairs,
     reparametrised_gradients,
 )
+from metricopt.paper.learned.named_tensors import in_parts, part_of
 from metricopt.paper.learned.online_value import OnlineValue, cautious
 from metricopt.paper.learned.settings import Iteration, MetaTraining
 from metricopt.paper.learned.trusted_steps import TrustedSteps
@@ -124,11 +125,10 @@ class _MetaTrainer:
         report = self._observe(path, draw) if settings.weight else None
         misled = not learning and report is not None and self._flat(report[0])
         taken_back = misled and self.steps.take_back()
-        found = math.nan, 0, math.nan, False
-        if not learning and not misled:
-            if report is not None:  # where all paths exploded nobody knows
-                self.steps.trust()
-            found = self._update(unroll, weights, path, batches, noise, number)
+        if report is not None and not misled:  # where all paths exploded nobody knows
+            self.steps.trust()
+        fit = not learning and not misled
+        found = self._update(unroll, weights, path, batches, noise, number) if fit else (math.nan, 0, math.nan, False)
         if report is not None:
             self.value.learn(report[1], rate=1 - number / settings.iterations, generator=draw)
         objective, exploded, share, updated = found
@@ -245,13 +245,8 @@ class _MetaTrainer:
         return optimizer_objective(losses, costs, weight=self.settings.weight)
 
     def tensors(self) -> dict[str, Tensor]:
-        parts = {"steps": self.steps.tensors(), "value": self.value.tensors()}
-        return {f"{part}.{name}": tensor for part, own in parts.items() for name, tensor in own.items()}
+        return in_parts(steps=self.steps.tensors(), value=self.value.tensors())
 
     def load(self, tensors: dict[str, Tensor]) -> None:
-        parts: dict[str, dict[str, Tensor]] = {"steps": {}, "value": {}}
-        for name, tensor in tensors.items():
-            part, _, rest = name.partition(".")
-            parts[part][rest] = tensor
-        self.steps.load(parts["steps"])
-        self.value.load(parts["value"])
+        self.steps.load(part_of(tensors, "steps"))
+        self.value.load(part_of(tensors, "value"))

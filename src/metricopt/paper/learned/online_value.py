@@ -1,11 +1,12 @@
 """The value function of Algorithm S1: learnt on the fly, from the paths of the optimizer that is being trained."""
 
-from typing import Any, final
+from typing import final
 
 import torch
 from torch import Tensor
 
 from metricopt.core.records import LabelledTrajectory
+from metricopt.paper.learned.named_tensors import adam_tensors, in_parts, load_adam, part_of
 from metricopt.paper.network import ValueNetwork
 from metricopt.paper.reptile import move_towards, stacked_copies
 from metricopt.paper.training import Training, loss_of_members, mixed_rows
@@ -96,17 +97,15 @@ class OnlineValue:
 
     def tensors(self) -> dict[str, Tensor]:
         """All that it has learnt and remembers, by name."""
-        found = {f"network.{name}": tensor for name, tensor in self.network.state_dict().items()}
-        found |= {f"adam.{name}": tensor for name, tensor in adam_tensors(self._adam).items()}
-        if self._memory is not None:
-            found |= {f"memory.{name}": getattr(self._memory, name) for name in ("phi", "mean", "std")}
-        return found
+        memory = self._memory
+        kept = {} if memory is None else {name: getattr(memory, name) for name in ("phi", "mean", "std")}
+        return in_parts(network=self.network.state_dict(), adam=adam_tensors(self._adam), memory=kept)
 
     def load(self, tensors: dict[str, Tensor]) -> None:
         """Continue exactly where `tensors` were taken."""
-        self.network.load_state_dict(_under("network.", tensors))
-        load_adam(self._adam, _under("adam.", tensors))
-        memory = _under("memory.", tensors)
+        self.network.load_state_dict(part_of(tensors, "network"))
+        load_adam(self._adam, part_of(tensors, "adam"))
+        memory = part_of(tensors, "memory")
         self._memory = LabelledTrajectory(**memory) if memory else None
 
 
@@ -127,38 +126,3 @@ def cautious(network: ValueNetwork, caution: float) -> ValueFunction:
         return each.mean(0) + caution * (each.var(0) + _SMALLEST).sqrt()
 
     return value
-
-
-def adam_tensors(adam: torch.optim.Adam) -> dict[str, Tensor]:
-    """Adam's state by name.
-
-    Example:
-        >>> adam = torch.optim.Adam([torch.nn.Parameter(torch.zeros(2))])
-        >>> adam_tensors(adam)
-        {}
-    """
-    state: dict[int, dict[str, Any]] = adam.state_dict()["state"]
-    return {f"{number}.{name}": tensor for number, own in state.items() for name, tensor in own.items()}
-
-
-def load_adam(adam: torch.optim.Adam, tensors: dict[str, Tensor]) -> None:
-    """Put a state by name back.
-
-    Example:
-        >>> weights = torch.nn.Parameter(torch.ones(2))
-        >>> adam, other = torch.optim.Adam([weights]), torch.optim.Adam([weights])
-        >>> weights.sum().backward()
-        >>> adam.step()
-        >>> load_adam(other, adam_tensors(adam))
-        >>> torch.equal(other.state[weights]["exp_avg"], adam.state[weights]["exp_avg"])
-        True
-    """
-    state: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in tensors.items():
-        number, _, key = name.partition(".")
-        state.setdefault(int(number), {})[key] = tensor
-    adam.load_state_dict({**adam.state_dict(), "state": state})
-
-
-def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

@@ -11,7 +11,7 @@ from typing import final
 import torch
 from torch import Tensor
 
-from metricopt.paper.learned.online_value import adam_tensors, load_adam
+from metricopt.paper.learned.named_tensors import adam_tensors, in_parts, load_adam, part_of
 
 _SLOWER = 0.5
 
@@ -71,7 +71,7 @@ class TrustedSteps:
     def tensors(self) -> dict[str, Tensor]:
         """All that is needed to go on, by name."""
         own = {"weights": self.weights, "trusted": self._trusted, "slower": torch.tensor(self.slower)}
-        return own | {f"adam.{name}": tensor for name, tensor in adam_tensors(self._adam).items()}
+        return own | in_parts(adam=adam_tensors(self._adam))
 
     def load(self, tensors: dict[str, Tensor]) -> None:
         """Continue exactly where `tensors` were taken.
@@ -87,4 +87,4 @@ class TrustedSteps:
             self._parameter.copy_(tensors["weights"])
         self._trusted = tensors["trusted"].clone()
         self.slower = float(tensors["slower"])
-        load_adam(self._adam, {n.removeprefix("adam."): t for n, t in tensors.items() if n.startswith("adam.")})
+        load_adam(self._adam, part_of(tensors, "adam"))
