@@ -1,5 +1,6 @@
 """The paper's recipe as presets: what is printed, what deviates, and rates at which phi moves."""
 
+import math
 from dataclasses import fields, replace
 
 import pytest
@@ -9,11 +10,14 @@ from torch import nn
 import metricopt as mo
 from metricopt.core.errors import BudgetError, FlatValueWarning, MetricOptWarning
 from metricopt.core.seeding import stream
-from metricopt.paper.preset import REACHES, follow, learn, paper_adapter, paper_stages
+from metricopt.paper.preset import ENDS, follow, learn, paper_adapter, paper_stages, walked
 from metricopt.paper.rates import MEMBERS, loss_rate
 from metricopt.paper.stages import PAPER, PAPER_LETTER, LearntValue, rates_to_try, settled
 from metricopt.task.oracle import Oracle
 from metricopt.task.quadratic import QuadraticTask
+
+ONCE = replace(PAPER, training=replace(PAPER.training, meta_updates=1))
+"""The paper's stages without going through few tasks again, which takes seconds."""
 
 
 def test_the_two_presets_differ_in_the_two_deviations_and_in_nothing_else():
@@ -49,8 +53,8 @@ def test_a_rate_that_is_stated_stays_and_adam_needs_one():
 
 def test_a_value_function_without_a_slope_leaves_phi_where_it_is():
     task = QuadraticTask(dim=3)
-    rates = rates_to_try(task, lambda phi: 0 * phi[:, 0], PAPER, reaches=REACHES, seed=0)
-    assert rates == list(REACHES)
+    rates = rates_to_try(task, lambda phi: 0 * phi[:, 0], PAPER, reaches=(0.1, 3.0), seed=0)
+    assert rates == [0.1, 3.0]
     assert not mo.finetune(
         task, lambda phi: 0 * phi[:, 0], stages=replace(PAPER, lr=1.0, guided_lr=rates[-1])
     ).phi.any()
@@ -58,13 +62,42 @@ def test_a_value_function_without_a_slope_leaves_phi_where_it_is():
 
 def test_the_path_with_the_best_answer_is_followed_and_five_queries_are_paid_for_it():
     oracle = Oracle(QuadraticTask(dim=3))
-    known = learn(oracle, queries=65, seed=0, stages=PAPER)
+    known = learn(oracle, queries=65, seed=0, stages=ONCE)
     perfect = LearntValue(oracle.task.costs, known.health, known.trajectory, known.unseen, known.labelled)
     before = oracle.ledger.used
     found = follow(oracle, perfect, seed=0, stages=PAPER)
-    assert oracle.ledger.used - before == 1 + len(REACHES)
+    assert oracle.ledger.used - before == ENDS
     assert float(oracle.task.costs(found.phi[None])) == pytest.approx(float(found.costs[1:].min()), abs=1e-6)
     assert found.costs[1:].min() < 0.3 * found.costs[0]
+
+
+@pytest.mark.parametrize(
+    ("best", "asked"),
+    [
+        (100.0, [1, 3.162, 10, 31.62]),  # on and on
+        (0.001, [1, 3.162, 0.3162, 0.1]),  # back, and on there
+        (4.0, [1, 3.162, 10, 5.623]),  # too far, and between
+        (1.2, [1, 3.162, 0.3162, 1.778]),  # it was 1 all along
+    ],
+)
+def test_paths_are_walked_to_the_better_side_by_factors_of_the_root_of_10_then_between(best, asked):
+    found = walked(lambda reach: abs(math.log(reach / best)), math.inf, paths=4)
+    assert list(found) == pytest.approx(asked, rel=1e-3)
+
+
+def test_a_value_function_that_leads_astray_is_not_followed_farther_because_that_is_less_bad():
+    found = walked(lambda reach: 1 / reach if reach > 0.5 else reach / 5, before=0.3, paths=4)
+    assert list(found) == pytest.approx([1, 0.3162, 0.1, 0.0316], rel=1e-2)
+
+
+def test_a_path_whose_end_has_no_answer_is_worse_than_any_other(monkeypatch):
+    oracle = Oracle(QuadraticTask(dim=3))
+    known = learn(oracle, queries=65, seed=0, stages=ONCE)
+    perfect = LearntValue(oracle.task.costs, known.health, known.trajectory, known.unseen, known.labelled)
+    answers = iter([0.4, math.nan, 0.3, 0.2, 0.5])  # of the original, then of reaches 1, .32, .1 and .03
+    monkeypatch.setattr(oracle, "observe", lambda *_, **__: torch.tensor([next(answers)]))
+    found = follow(oracle, perfect, seed=0, stages=PAPER)
+    assert (found.reach, found.costs.tolist()[1]) == (pytest.approx(0.1), math.inf)
 
 
 @pytest.mark.filterwarnings("ignore::metricopt.core.errors.FlatValueWarning")

@@ -1,3 +1,5 @@
+import dataclasses
+
 import pytest
 import torch
 
@@ -151,3 +153,16 @@ def test_misspelt_settings_of_the_training_are_answered_with_the_right_ones(sett
 def test_a_training_without_members_is_refused():
     with pytest.raises(ValueError, match="members is 0; expected at least 1"):
         Training(members=0)
+
+
+@pytest.mark.parametrize("training", [TINY.training, Training(scheme="reptile", members=1, meta_updates=7)])
+def test_learning_a_value_function_gives_signs_of_life_up_to_its_last_update(training):
+    ledger, heard = QueryLedger(), []
+    ledger.pulse.tell = lambda _, fields: heard.append(dict(fields))
+    ledger.pulse._clock = iter(range(10**6)).__next__  # a second goes by between any two
+    learnt = learn_value_function(
+        Oracle(QuadraticTask(dim=3), ledger), queries=10, stages=dataclasses.replace(TINY, training=training)
+    )
+    mine = [(fields["done"], fields["total"]) for fields in heard if fields["phase"] == "value function"]
+    updates = training.updates(len(learnt.labelled.phi))
+    assert mine == [(done, updates) for done in range(updates + 1)]

@@ -1,6 +1,7 @@
 """How a value network is trained: the paper's Reptile over tasks, or offline on all trajectories mixed."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -31,6 +32,7 @@ class Training:
         inner_lr: SGD's rate on one task (alpha, "reptile").
         inner_steps: SGD steps on one task ("reptile"); the paper leaves it open.
         meta_batch: Tasks a meta-update averages ("reptile"); the paper takes 1.
+        meta_updates: How many there are at least ("reptile"): fewer tasks are gone through again, which asks nothing.
 
     Example:
         >>> Training(ordinal=0.0).scheme, PAPER.scheme, PAPER.norm
@@ -49,22 +51,42 @@ class Training:
     inner_lr: float = 0.005
     inner_steps: int = 10
     meta_batch: int = 1
+    meta_updates: int = 1
 
     def __post_init__(self) -> None:
         one_of(self.scheme, ("offline", "reptile"), what="scheme")
         one_of(self.norm, get_args(Norm), what="norm")
-        counts = {name: getattr(self, name) for name in ("members", "steps", "rows", "inner_steps", "meta_batch")}
+        whole = ("members", "steps", "rows", "inner_steps", "meta_batch", "meta_updates")
+        counts = {name: getattr(self, name) for name in whole}
         wrong = next((name for name, count in counts.items() if count < 1), None)
         if wrong is not None:
             raise ValueError(f"{wrong} is {counts[wrong]}; expected at least 1")
 
+    def updates(self, tasks: int) -> int:
+        """Steps that the value network takes: gradient steps, or Reptile's meta-updates in rounds of all tasks.
 
-PAPER = Training(scheme="reptile", norm="batch", members=1, standardise=False)
-"""As literal as the paper allows."""
+        Example:
+            >>> PAPER.updates(64), PAPER.updates(1000)
+            (512, 1000)
+        """
+        if self.scheme == "offline":
+            return self.steps
+        a_round = math.ceil(tasks / self.meta_batch)
+        return a_round * math.ceil(self.meta_updates / a_round)
 
 
-def fit(labelled: LabelledTrajectory, training: Training, *, generator: torch.Generator) -> ValueNetwork:
-    """A value network trained on labelled trajectories, in eval mode.
+PAPER = Training(scheme="reptile", norm="batch", members=1, standardise=False, meta_updates=500)
+"""As literal as the paper allows. It has 500 tasks and more, so as many meta-updates, each about a task of its own."""
+
+
+Beat = Callable[[int], None]
+"""Told of each step."""
+
+
+def fit(
+    labelled: LabelledTrajectory, training: Training, *, generator: torch.Generator, beat: Beat = lambda _: None
+) -> ValueNetwork:
+    """A value network trained on labelled trajectories, in eval mode; `beat` is told of each of its `updates`.
 
     Example:
         >>> generator = torch.Generator().manual_seed(0)
@@ -79,16 +101,21 @@ def fit(labelled: LabelledTrajectory, training: Training, *, generator: torch.Ge
     if training.standardise:
         network.standardise(labelled.phi.flatten(0, 1), labelled.mean.flatten())
     if training.scheme == "offline":
-        _fit_offline(network, labelled, training, generator=generator)
+        _fit_offline(network, labelled, training, generator=generator, beat=beat)
     else:
-        _fit_reptile(network, labelled, training)
+        _fit_reptile(network, labelled, training, beat=beat)
     # BatchNorm in train mode would mix the perturbed copies: f(phi + delta) would depend on the other rows,
     # and the antithetic difference would no longer be about delta.
     return network.eval().requires_grad_(False)
 
 
 def _fit_offline(
-    network: ValueNetwork, labelled: LabelledTrajectory, training: Training, *, generator: torch.Generator
+    network: ValueNetwork,
+    labelled: LabelledTrajectory,
+    training: Training,
+    *,
+    generator: torch.Generator,
+    beat: Beat,
 ) -> None:
     optimizer = torch.optim.Adam(network.parameters(), lr=training.lr)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, training.steps)
@@ -98,6 +125,7 @@ def _fit_offline(
         loss_of_members(network, phi, mean, std, training=training).sum().backward()
         optimizer.step()
         schedule.step()
+        beat(1)
 
 
 def mixed_rows(
@@ -120,10 +148,11 @@ def mixed_rows(
         yield labelled.phi[task, step], labelled.mean[task, step], labelled.std[task, step]
 
 
-def _fit_reptile(network: ValueNetwork, labelled: LabelledTrajectory, training: Training) -> None:
+def _fit_reptile(network: ValueNetwork, labelled: LabelledTrajectory, training: Training, *, beat: Beat) -> None:
     tasks = len(labelled.phi)
-    starts = range(0, tasks, training.meta_batch)
-    for iteration, start in enumerate(starts):
+    starts, updates = range(0, tasks, training.meta_batch), training.updates(tasks)
+    for iteration in range(updates):
+        start = starts[iteration % len(starts)]
         some = labelled.rows(torch.arange(start, min(start + training.meta_batch, tasks)))
         copies = stacked_copies(network, len(some.phi)).train()
         optimizer = torch.optim.SGD(copies.parameters(), lr=training.inner_lr)
@@ -131,7 +160,8 @@ def _fit_reptile(network: ValueNetwork, labelled: LabelledTrajectory, training: 
             optimizer.zero_grad()
             loss_of_members(copies, some.phi, some.mean, some.std, training=training).sum().backward()
             optimizer.step()
-        move_towards(network, copies, rate=1 - iteration / len(starts))  # eta: 1 -> 0 linearly
+        move_towards(network, copies, rate=1 - iteration / updates)  # eta: 1 -> 0 linearly
+        beat(1)
 
 
 def loss_of_members(network: ValueNetwork, phi: Tensor, mean: Tensor, std: Tensor, *, training: Training) -> Tensor:

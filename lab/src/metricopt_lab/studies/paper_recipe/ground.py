@@ -53,7 +53,8 @@ def ground_of(scale: str, data: str, *, seed: int) -> Ground:
     """
     if data not in NETWORKS:
         problem = problem_at(scale, data, mcr(), sampling="balanced", seed=seed)
-        return Ground(replace(problem, adapter=DynamicBias(dim=16)), PAPER)
+        once = replace(PAPER, training=replace(PAPER.training, meta_updates=1))
+        return Ground(replace(problem, adapter=DynamicBias(dim=16)), once if scale == "smoke" else PAPER)
     size = CIFAR_SCALES[scale]
     problem = cifar(data, scale=scale, seed=seed, adapter=FiLM(dim=size.dim, layers=size.layers[data]))
     return Ground(problem, replace(PAPER, steps=200, observations=10))

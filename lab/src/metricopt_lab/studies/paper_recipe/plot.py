@@ -27,13 +27,13 @@ FIGURES = {
 def draw_recipe(records: Sequence[Record], path: Path) -> None:
     """A row of two panels for each data set, means over seeds as lines and every seed as a point."""
     data = list(dict.fromkeys(record["data"] for record in records))
-    figure = Figure(figsize=(8.0, 2.6 * len(data) + 0.5), layout="constrained")
+    figure = Figure(figsize=(8.0, 2.7 * len(data) + 0.5), layout="constrained")
     panels = figure.subplots(len(data), 2, squeeze=False)
     for row, name in zip(panels, data, strict=True):
         some = [record for record in records if record["data"] == name]
         for axes, figure_name in zip(row, FIGURES, strict=True):
             _draw(axes, some, figure_name)
-            axes.set_title(f"{name}, {some[0]['metric']}: {FIGURES[figure_name]}", fontsize=8)
+            axes.set_title(f"{name}, {some[0]['metric']}\n{FIGURES[figure_name]}", fontsize=8)
     handles, labels = panels[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=5, fontsize=8, frameon=False)
     figure.savefig(path, dpi=150)

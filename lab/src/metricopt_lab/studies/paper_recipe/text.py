@@ -27,12 +27,14 @@ SHORT = {
 NOTES = """\
 Notes
 - The paper's two stages, with its adapter alone (16 dynamic biases for tables, FiLM of d = 128 for images), T = 50 and
-  K = 3 or T = 200 and K = 10, Reptile one task at a time (inner rate .005, meta rate 1 to 0), gamma 10, P = k = 3,
-  s^2 = .01, Eq. 4 in place of the gradient. All variants learn from the same trajectories. A fifth of them is withheld:
-  the rank correlation is with the observations there.
+  K = 3 or T = 200 and K = 10, Reptile one task at a time (inner rate .005, meta rate 1 to 0; fewer than 500 tasks are
+  gone through again until there were 500 meta-updates), gamma 10, P = k = 3, s^2 = .01, Eq. 4 in place of the gradient.
+  All variants learn from the same trajectories. A fifth of them is withheld: the rank correlation is with the
+  observations there.
 - Both rates are found, not set: SGD's such that the steps of a path, each as long as the first, lead as far as the
-  first phi of a task is from 0; the guided one by paths from phi = 0 of .1, .3, 1 and 3 times that reach, one query
-  each and one about the original, in the number of queries.
+  first phi of a task is from 0; the guided one by four paths from phi = 0, the first of that reach, each further one
+  longer by a factor of 3.2 as long as longer is better, shorter otherwise or while none is better than the original
+  (.03 to 32 times), then between; one query each and one about the original, in the number of queries.
 - A gain is on test rows that nothing was chosen on, of the path with the best answer, whether it is above the original
   or not; an untrained value function has the same choice of four, so what it gains is the choice's."""
 

@@ -24,8 +24,10 @@ from metricopt_lab.optimizers.own import OWN, own_run
 from metricopt_lab.problems import Problem
 from metricopt_lab.rivals import BASELINES
 from metricopt_lab.rivals.incumbent import Incumbent
+from metricopt_lab.rivals.named import Baseline
 from metricopt_lab.rivals.post_shift import search_shifts, shift_axes
 from metricopt_lab.rivals.published import PUBLISHED
+from metricopt_lab.rivals.weights.batches import joined
 from metricopt_lab.tables.claims import PRESETS
 
 AS_PRINTED = replace(PAPER, steps=200, observations=10)
@@ -63,7 +65,7 @@ BUDGETS = {
     "smoke": Budget(
         45,
         Stages(steps=10, training=Training(steps=20)),
-        replace(PAPER, steps=10),
+        replace(PAPER, steps=10, training=replace(PAPER.training, meta_updates=1)),
         Recipe(start_steps=10, candidates=40, rows=50),
         learned=OWN["smoke"],
         effort=CrossFit(folds=2, epochs=1, rates=(1e-3,), kinds=CrossFit().kinds[:1]),
@@ -106,8 +108,18 @@ Chosen by the gain in AUCPR on search images, small_convnet, seed 100, 300 queri
 """
 
 
-OF_THE_PAPER = tuple(f"{name}{kind}" for name in ("moew", "ala", "rambo") for kind in ("", "_weights"))
-"""Rivals of the paper's own tables, on phi and on weights."""
+def on_both(names: Iterable[str]) -> dict[str, tuple[str, bool]]:
+    """Rows of what is done on phi and, a second row, on weights: which it is, and whether on weights.
+
+    Example:
+        >>> on_both(["aucpr"])
+        {'aucpr': ('aucpr', False), 'aucpr_weights': ('aucpr', True)}
+    """
+    return {f"{name}{'_weights' * weights}": (name, weights) for name in names for weights in (False, True)}
+
+
+OF_THE_PAPER = on_both(["moew", "ala", "rambo"])
+"""Rivals of the paper's own tables."""
 
 
 OURS = ("metricopt", "metricopt_labels", "metricopt_advanced", "optimize")
@@ -116,16 +128,6 @@ OURS = ("metricopt", "metricopt_labels", "metricopt_advanced", "optimize")
 
 LEARNED = ("metricopt_learned", "metricopt_learned_advanced")
 """Rows of the optimizer that is learnt with the value function, with cross-entropy and with the advanced loss."""
-
-
-def _both(advanced: Iterable[str]) -> dict[str, str]:
-    """Names of rows that follow a loss on phi and on weights, with the name of the loss.
-
-    Example:
-        >>> _both(["aucpr"])
-        {'aucpr': 'aucpr', 'aucpr_weights': 'aucpr'}
-    """
-    return {f"{name}{kind}": name for name in advanced for kind in ("", "_weights")}
 
 
 @dataclass(frozen=True)
@@ -159,12 +161,12 @@ class Bench:
         """Names of the rows of a table with these advanced losses, in their order."""
         before, after = ["ce", "loss_only"], ["loss_dense", "bias_temperature", "cma_es", *OF_THE_PAPER]
         staged = ["metricopt_sgd", "metricopt_adam", "metricopt_adam_advanced", *LEARNED]
-        return [*before, *_both(advanced), *after, *PRESETS, *staged, *OURS]
+        return [*before, *on_both(advanced), *after, *PRESETS, *staged, *OURS]
 
     @staticmethod
     def losses(advanced: dict[str, Loss]) -> list[str]:
         """Names of the rows that no rival and no search makes: the original, losses, and tuning of outputs."""
-        return ["ce", *_both(advanced), "bias_temperature"]
+        return ["ce", *on_both(advanced), "bias_temperature"]
 
     @property
     def seed(self) -> int:
@@ -174,19 +176,22 @@ class Bench:
     @cached_property
     def methods(self) -> "dict[str, Callable[[], Proposal]]":
         """What computes each of the `rows`."""
+        loss_only, last = BASELINES["loss_only"], list(self.advanced.values())[-1]
         losses = {
-            name: partial(self.rival, "loss_only", loss=self.advanced[of_phi], weights=name != of_phi)
-            for name, of_phi in _both(self.advanced).items()
+            row: partial(self.rival, loss_only, loss=self.advanced[name], weights=weights)
+            for row, (name, weights) in on_both(self.advanced).items()
         }
-        last = list(self.advanced.values())[-1]
+        published = {
+            row: partial(self.rival, PUBLISHED[name], weights=weights) for row, (name, weights) in OF_THE_PAPER.items()
+        }
         return {
             "ce": lambda: Proposal(torch.zeros(self.problem.task().dim), 0),
-            "loss_only": partial(self.rival, "loss_only"),
+            "loss_only": partial(self.rival, loss_only),
             **losses,
-            "loss_dense": partial(self.rival, "loss_dense"),
+            "loss_dense": partial(self.rival, BASELINES["loss_dense"]),
             "bias_temperature": self.bias_temperature,
-            "cma_es": partial(self.rival, "cma_es"),
-            **{name: partial(self.published, name) for name in OF_THE_PAPER},
+            "cma_es": partial(self.rival, BASELINES["cma_es"]),
+            **published,
             "metricopt_paper": self.paper,
             "metricopt_paper_advanced": partial(self.paper, loss=last),
             "metricopt_letter": partial(self.paper, letter=True),
@@ -201,11 +206,11 @@ class Bench:
             "optimize": self.optimize,
         }
 
-    def rival(self, name: str, *, loss: Loss = cross_entropy, weights: bool = False) -> Proposal:
+    def rival(self, rival: Baseline, *, loss: Loss = cross_entropy, weights: bool = False) -> Proposal:
         """A registered rival on phi or on weights."""
         where = self.weights if weights else self.problem
-        oracle = where.oracle(queries=self.budget.queries, loss=loss)
-        outcome = BASELINES[name].run(oracle, queries=self.budget.queries, seed=self.seed)
+        oracle = where.oracle(queries=self.budget.queries, loss=loss, labels_visible=rival.needs_labels)
+        outcome = rival.run(oracle, queries=self.budget.queries, seed=self.seed)
         return Proposal(outcome.phi, oracle.ledger.used, where=where)
 
     def bias_temperature(self) -> Proposal:
@@ -218,16 +223,12 @@ class Bench:
         search_shifts(best, torch.cat([axes, 0.5 * scales]), queries=best.left)
         return Proposal(best.phi, oracle.ledger.used)
 
-    def published(self, name: str) -> Proposal:
-        """A rival of the paper's own table on phi or, by its suffix, on weights."""
-        rival, where = PUBLISHED[name.removesuffix("_weights")], self.weights if "_weights" in name else self.problem
-        oracle = where.oracle(queries=self.budget.queries, labels_visible=rival.needs_labels)
-        outcome = rival.run(oracle, queries=self.budget.queries, seed=self.seed)
-        return Proposal(outcome.phi, oracle.ledger.used, where=where)
-
     def paper(self, *, loss: Loss = cross_entropy, letter: bool = False) -> Proposal:
         """The paper's two stages with its adapter alone: the end of the best path, whatever it is worth."""
-        stages = replace(self.budget.paper, training=PAPER_LETTER.training) if letter else self.budget.paper
+        stages = self.budget.paper
+        if letter:
+            text, updates = PAPER_LETTER.training, stages.training.meta_updates
+            stages = replace(stages, training=replace(text, meta_updates=updates))
         oracle = self.literal.oracle(queries=self.budget.queries, loss=loss)
         learnt = learn(oracle, queries=self.budget.queries, seed=self.seed, stages=stages)
         found = follow(oracle, learnt, seed=self.seed, stages=stages)
@@ -275,12 +276,13 @@ class Bench:
 
     def optimize(self) -> Proposal:
         """`optimize` as a user calls it with labelled validation images: it finetunes weights on them, fold by fold."""
-        problem, data = self.problem, (self.problem.search, self.problem.accept)
+        problem = self.problem
+        labelled = joined(problem.search, problem.accept)
         result = optimize(
             problem.net,
             metric=problem.metric,
             train=(problem.train.inputs, problem.train.targets),
-            val=(torch.cat([each.inputs for each in data]), torch.cat([each.targets for each in data])),
+            val=(labelled.inputs, labelled.targets),
             loss=problem.loss,
             queries=self.budget.queries,
             seed=self.seed,

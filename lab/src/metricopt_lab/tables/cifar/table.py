@@ -21,7 +21,6 @@ from metricopt_lab.data.cifar10 import FINGERPRINT
 from metricopt_lab.optimizers.own import OWN_VERSION
 from metricopt_lab.problems import Problem, cifar
 from metricopt_lab.problems.cifar import CIFAR_SCALES
-from metricopt_lab.problems.problem import Part
 from metricopt_lab.tables.cifar.methods import ADVANCED, LEARNED, Bench, Proposal, budget_of
 from metricopt_lab.tables.cifar.plot import draw_gains
 from metricopt_lab.tables.cifar.text import table_text
@@ -29,9 +28,6 @@ from metricopt_lab.tables.claims import PRESETS
 
 LOSSES_VERSION = 1
 """Of the rows that are neither a rival nor MetricOpt; to be bumped with any change of their results."""
-
-PARTS: tuple[Part, Part] = ("test", "search")
-"""Where gains are told."""
 
 RESAMPLES = 200
 """Of the test images, the same ones for every method and seed, so that differences are paired."""
@@ -72,14 +68,14 @@ class CifarTable(ScaledExperiment[Ground]):
         return {**measured, "fingerprint": FINGERPRINT, "device": ground.device}
 
     def version_of(self, method: str) -> int:
-        """Losses and the original, which are rows of the tables alone, and the presets have versions of their own."""
-        if method in PRESETS:
-            return PAPER_VERSION
-        if method in LEARNED:
-            return OWN_VERSION
-        if method == "optimize":
-            return CROSSFIT_VERSION
-        return LOSSES_VERSION if method in Bench.losses(ADVANCED[self.network]) else super().version_of(method)
+        """Of rows that no search changes their own; of the losses and the original, rows of these tables alone, too."""
+        own = {
+            **dict.fromkeys(Bench.losses(ADVANCED[self.network]), LOSSES_VERSION),
+            **dict.fromkeys(PRESETS, PAPER_VERSION),
+            **dict.fromkeys(LEARNED, OWN_VERSION),
+            "optimize": CROSSFIT_VERSION,
+        }
+        return own[method] if method in own else super().version_of(method)
 
     def text(self, records: Sequence[Record]) -> str:
         """Test values, paired gains with what test images can resolve, MetricOpt against each rival, notes."""
@@ -97,16 +93,16 @@ def _measured(bench: Bench, method: str, original: Tensor) -> dict[str, Any]:
         warnings.simplefilter("always", MetricOptWarning)
         proposal: Proposal = bench.methods[method]()
     seconds = time.perf_counter() - began
-    there, nothing = proposal.where or problem, torch.zeros(1, problem.task().dim)
+    there = proposal.where or problem
+    pair = (problem, torch.zeros(1, problem.task().dim)), (there, proposal.phi[None])
     held = proposal.held or compare(
         metric,
-        [problem.outputs(nothing, "accept")[0], there.outputs(proposal.phi[None], "accept")[0]],
+        [one.outputs(phi, "accept")[0] for one, phi in pair],
         problem.accept,
         generator=stream(bench.seed, "accept"),
     )
-    (before, after), searched = (
-        [float(problem.costs(nothing, part)), float(there.costs(proposal.phi[None], part))] for part in PARTS
-    )
+    before, after = (float(one.costs(phi, "test")) for one, phi in pair)
+    searched = [float(one.costs(phi, "search")) for one, phi in pair]
     resampled = original if method == "ce" else _resampled(there, proposal.phi)
     return {
         "goal": metric.goal,

@@ -86,19 +86,18 @@ Notes
   the two are compared, both have the test.
 - Every method has the same network, adapter and number of queries. loss_only and the losses by name finetune phi on
   training images without a query or, with the suffix _weights, the last layer; in the paper such losses train the whole
-  network. bias_temperature tunes a logit bias
-  for each class and one temperature. moew, ala and rambo (black-box differentiation) are the paper's rivals on phi and,
-  with the suffix _weights, on the last layer (at scale paper: all weights), from the pre-trained network; ala looks at
-  validation labels, for its confusions. L2T-DLF is quoted only. metricopt_paper is the paper's recipe with FiLM alone
-  and two declared deviations, metricopt_letter its text to the letter, both with rates that are found and as many tasks
-  as the queries pay for: far fewer than the paper's 500 (`metricopt run paper-recipe` shows what more would do).
-  metricopt_learned is the supplement's optimizer, meta-trained in the run with FiLM alone and then used without a value
-  function ([how](learned.md)); meta-training asks more than was granted to the others, and its queries say so.
-  metricopt_sgd and _adam are
-  its two stages with our remedies against collapse, kept if two last queries say that they helped. metricopt is the
-  default search, which learns of validation labels through the metric only; metricopt_labels may finetune on them too;
-  _advanced follows the advanced loss. optimize is what a user's call does with labelled validation images: it finetunes
-  weights on them, fold by fold, and the metric chooses out of fold."""
+  network. bias_temperature tunes a logit bias for each class and one temperature. moew, ala and rambo (black-box
+  differentiation) are the paper's rivals on phi and, with the suffix _weights, on the last layer (at scale paper: all
+  weights), from the pre-trained network; ala looks at validation labels, for its confusions. L2T-DLF is quoted only.
+  metricopt_paper is the paper's recipe with FiLM alone and two declared deviations, metricopt_letter its text to the
+  letter, both with rates that are found and as many tasks as the queries pay for: far fewer than the paper's 500
+  (`metricopt run paper-recipe` shows what more would do). metricopt_learned is the supplement's optimizer, meta-trained
+  in the run with FiLM alone and then used without a value function ([how](learned.md)); meta-training asks more than
+  was granted to the others, and its queries say so. metricopt_sgd and _adam are its two stages with our remedies
+  against collapse, kept if two last queries say that they helped. metricopt is the default search, which learns of
+  validation labels through the metric only; metricopt_labels may finetune on them too; _advanced follows the advanced
+  loss. optimize is what a user's call does with labelled validation images: it finetunes weights on them, fold by fold,
+  and the metric chooses out of fold."""
 
 WHY = {
     1: """\

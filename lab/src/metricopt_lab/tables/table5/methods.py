@@ -85,7 +85,7 @@ BUDGETS = {
         24,
         5,
         Sizes(train=30, search=10, accept=10, test=20),
-        replace(PAPER, steps=5, observations=4, training=replace(PAPER.training, steps=20)),
+        replace(PAPER, steps=5, observations=4, training=replace(PAPER.training, meta_updates=1)),
         Recipe(start_steps=5, start_lr=RATE, candidates=40, rows=50),
         _effort(folds=2, epochs=1),
         5,

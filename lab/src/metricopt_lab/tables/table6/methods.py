@@ -54,7 +54,7 @@ class Budget:
     stages: Stages = field(default_factory=lambda: replace(PAPER, steps=50, observations=5))
 
 
-_TRIED = replace(PAPER, steps=4, observations=2, training=replace(PAPER.training, steps=20))
+_TRIED = replace(PAPER, steps=4, observations=2, training=replace(PAPER.training, meta_updates=1))
 
 BUDGETS = {
     "smoke": Budget(20, 4, effort=replace(EFFORT, folds=2, epochs=1), stages=_TRIED),
