@@ -69,7 +69,6 @@ def _pycma() -> ModuleType:
         import cma
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            "the package 'cma' is not installed, but the rival cma_es is made of it: "
-            "pip install 'metricopt-torch[rivals]'"
+            "the package 'cma' is not installed, but the rival cma_es is made of it: pip install cma"
         ) from error
     return cma

@@ -66,15 +66,15 @@ class Batches:
         return 1.0 / counts[kinds].double()
 
 
-def joined(val: Examples, train: Examples) -> Examples:
-    """Validation rows followed by training rows as one set.
+def joined(first: Examples, second: Examples) -> Examples:
+    """The rows of one set followed by those of another, without groups.
 
     Example:
         >>> one = Examples(torch.zeros(2, 1), torch.zeros(2, dtype=torch.long))
         >>> len(joined(one, one))
         4
     """
-    return Examples(torch.cat([val.inputs, train.inputs]), torch.cat([val.targets, train.targets]))
+    return Examples(torch.cat([first.inputs, second.inputs]), torch.cat([first.targets, second.targets]))
 
 
 def steps_an_epoch(rows: int, *, batch: int) -> int:
