@@ -1,11 +1,18 @@
 """Table 4's verdicts, from made-up records, and what it takes to run it."""
 
+import json
+import os
+from pathlib import Path
+
 import pytest
 import torch
 
 from metricopt.core.errors import DataError
 from metricopt.data.dataset import Examples
 from metricopt_lab.data.cifar10 import Cifar10Split
+from metricopt_lab.problems.image_sets import image_set
+from metricopt_lab.problems.pretrained import SHIPPED
+from metricopt_lab.problems.train_images import accuracy
 from metricopt_lab.tables.table4.methods import METHODS
 from metricopt_lab.tables.table4.scales import network
 from metricopt_lab.tables.table4.text import table4_text
@@ -36,5 +43,17 @@ def test_each_claim_gets_one_verdict():
 def test_a_network_that_was_not_trained_is_asked_for_with_the_command_that_makes_it(tmp_path, monkeypatch):
     monkeypatch.setenv("METRICOPT_CACHE", str(tmp_path))
     one = Examples(torch.zeros(1, 3, 32, 32), torch.zeros(1, dtype=torch.long))
-    with pytest.raises(DataError, match=r"metricopt pretrain nasnet_a --data tinyimagenet --out"):
-        network("nasnet_a", "tinyimagenet", "small", Cifar10Split(one, one, one))
+    with pytest.raises(DataError, match=r"metricopt pretrain resnet18 --data tinyimagenet --out"):
+        network("resnet18", "tinyimagenet", "small", Cifar10Split(one, one, one))
+
+
+@pytest.mark.parametrize("data", ["tinyimagenet", "cifar10"])
+def test_networks_that_come_with_the_package_have_the_accuracy_that_their_files_tell(data, tmp_path, monkeypatch):
+    folder = Path(os.environ.get("METRICOPT_DATA", "nowhere"))
+    if not any(folder.glob(f"{data}/{data}*.npz")):
+        pytest.skip(f"no {data} in the folder METRICOPT_DATA")
+    monkeypatch.setenv("METRICOPT_CACHE", str(tmp_path))
+    images = image_set(data)
+    net = network("nasnet_a", data, "small", images)
+    facts = json.loads((SHIPPED / f"nasnet_a_{data}" / "network.json").read_text())["facts"]
+    assert accuracy(net, images.test) == pytest.approx(facts["test_accuracy"], abs=0.001)  # other processors round

@@ -126,7 +126,7 @@ def _average(x: Tensor, stride: int = 1) -> Tensor:
 
 
 def nasnet_a(classes: int = 10, filters: int = 12) -> NASNetA:
-    """A NASNet-A that one core trains in an hour, untrained.
+    """A NASNet-A that one core trains in half an hour, untrained.
 
     Example:
         >>> sum(parameter.numel() for parameter in nasnet_a().parameters())

@@ -51,7 +51,7 @@ class _Block(nn.Module):
 
 
 def resnet18(classes: int = 10, width: int = 16) -> ResNet18:
-    """A ResNet-18 that one core trains in an hour, untrained: a quarter of the usual channels.
+    """A ResNet-18 that one core trains in half an hour, untrained: a quarter of the usual channels.
 
     Example:
         >>> sum(parameter.numel() for parameter in resnet18().parameters())

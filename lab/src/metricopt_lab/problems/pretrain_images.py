@@ -18,14 +18,15 @@ from metricopt_lab.problems.train_images import Plan, Watch, accuracy, train_ima
 PLANS = {
     "small_convnet": Plan(epochs=8, batch_size=64, lr=0.05, augment=True),
     "resnet32": Plan(epochs=30, batch_size=128, lr=0.1, augment=True),
-    "nasnet_a": Plan(epochs=15, batch_size=128, lr=0.1, augment=True),
-    "resnet18": Plan(epochs=20, batch_size=128, lr=0.1, augment=True),
+    "nasnet_a": Plan(epochs=8, batch_size=128, lr=0.1, augment=True),
+    # Channels-last a step takes almost twice as long here: 1.12 s against .60.
+    "resnet18": Plan(epochs=8, batch_size=128, lr=0.1, augment=True, channels_last=False),
 }
 """How each network is trained unless told otherwise."""
 
 
 LONGER = 3
-"""Times as many epochs on Tiny ImageNet, which has about a third of CIFAR-10's images: each training is an hour."""
+"""Times as many epochs on Tiny ImageNet, with about a third of CIFAR-10's images: each training is half an hour."""
 
 
 def plan_for(model: str, data: str = "cifar10") -> Plan:

@@ -1,7 +1,6 @@
 """Networks trained before: those that come with the package, and a user's own."""
 
 from collections.abc import Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +9,14 @@ from torch import Tensor, nn
 
 from metricopt.core import files
 from metricopt.core.errors import FileFormatError
+from metricopt_lab import data
 from metricopt_lab.networks import MODELS, CifarResNet, SmallConvNet, resnet32, small_convnet
 
 VERSION = 1
 KIND = "network"
+
+SHIPPED = Path(data.__file__).parent / "files"
+"""Where those are that come with the package: a file of weights each, or a folder as `metricopt pretrain` leaves it."""
 
 
 def pretrained_resnet32() -> CifarResNet:
@@ -49,8 +52,7 @@ def pretrained_small_convnet() -> SmallConvNet:
 
 
 def _shipped(name: str) -> dict[str, Tensor]:
-    content = resources.files("metricopt_lab.data").joinpath(f"files/{name}.safetensors").read_bytes()
-    return safetensors.torch.load(content)
+    return safetensors.torch.load((SHIPPED / f"{name}.safetensors").read_bytes())
 
 
 def save_network(folder: Path, model: str, net: nn.Module, facts: Mapping[str, Any]) -> None:

@@ -43,6 +43,7 @@ class Plan:
         momentum: Of SGD.
         warmup: Part of the steps in which the rate rises.
         seed: Of order, augmentation and dropout.
+        channels_last: Whether images and weights lie channels-last in memory; which is faster depends on the network.
 
     Example:
         >>> plan = Plan(epochs=2, batch_size=10, lr=0.1, augment=False)
@@ -58,6 +59,7 @@ class Plan:
     momentum: float = 0.9
     warmup: float = 0.15
     seed: int = 0
+    channels_last: bool = True
 
     def __post_init__(self) -> None:
         if min(self.epochs, self.batch_size) < 1 or not 0 < self.lr < math.inf:
@@ -65,6 +67,11 @@ class Plan:
                 f"{self.epochs} epochs with {self.batch_size} images a step and learning rate {self.lr} were asked "
                 f"for; expected at least 1 of each and a positive rate"
             )
+
+    @property
+    def layout(self) -> torch.memory_format:
+        """How images and weights lie in memory."""
+        return torch.channels_last if self.channels_last else torch.contiguous_format
 
     def rate(self, step: int, *, total: int) -> float:
         """Learning rate of a step of `total`."""
@@ -107,7 +114,7 @@ def train_images(
     global random state is as it was before.
 
     Args:
-        net: Network for (images, channels, height, width), on the device of the images; converted to channels-last.
+        net: Network for (images, channels, height, width), on the device of the images; laid out as planned.
         train: What it is trained on.
         validation: What its accuracy is told on.
         plan: How it is trained.
@@ -129,7 +136,7 @@ def train_images(
         ...     train_images(net, data, data, plan, loss=cross_entropy, folder=Path(folder))[-1].accuracy
         1.0
     """
-    run = _Run(net.to(memory_format=torch.channels_last), train, plan, loss)  # pyright: ignore[reportCallIssue]
+    run = _Run(net.to(memory_format=plan.layout), train, plan, loss)  # pyright: ignore[reportCallIssue]
     facts = {**asdict(plan), **(about or {}), **_identity(net, train, validation)}
     _enter(run, folder, facts, resume=resume)
     saved = time.monotonic()
@@ -206,7 +213,8 @@ class _Run:
         for group in self.optimizer.param_groups:
             group["lr"] = self.plan.rate(self.step, total=self.total)
         self.net.train()
-        value = self.loss(self.net(views.of(self.train.inputs)), self.train.targets[views.rows])
+        images = views.of(self.train.inputs).contiguous(memory_format=self.plan.layout)
+        value = self.loss(self.net(images), self.train.targets[views.rows])
         self.optimizer.zero_grad()
         value.backward()
         self.optimizer.step()

@@ -22,7 +22,7 @@ from metricopt_lab.networks import MODELS
 from metricopt_lab.problems import Problem
 from metricopt_lab.problems.image_sets import image_set
 from metricopt_lab.problems.pretrain import pretrain
-from metricopt_lab.problems.pretrained import load_network
+from metricopt_lab.problems.pretrained import SHIPPED, load_network
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,9 @@ SCALES: Mapping[str, Scale] = MappingProxyType(
 
 
 def network(model: str, data: str, scale: str, images: Cifar10Split) -> nn.Module:
-    """The network that `metricopt pretrain` left in METRICOPT_CACHE/MODEL_DATA; at scale smoke a quick one instead.
+    """The network that `metricopt pretrain` left in METRICOPT_CACHE/MODEL_DATA, or the one that comes with the package.
+
+    At scale smoke a quick one instead.
 
     Example:
         >>> network("nasnet_a", "nowhere", "small", Cifar10Split(*[Examples(torch.zeros(1), torch.zeros(1))] * 3))
@@ -102,13 +104,14 @@ def network(model: str, data: str, scale: str, images: Cifar10Split) -> nn.Modul
             net = MODELS[model](classes=1 + int(images.train.targets.max()), **small)
         few = images.train.rows(torch.arange(128))
         return pretrain(net, few, epochs=1, batch_size=32)
-    folder = cache_folder() / f"{model}_{data}"
+    own, shipped = (place / f"{model}_{data}" for place in (cache_folder(), SHIPPED))
+    folder = shipped if (shipped / "network.json").exists() and not (own / "network.json").exists() else own
     try:
         return load_network(folder)
     except FileFormatError as error:
         raise DataError(
             f"there is no {model} trained on {data} ({error}); expected one in {folder}: make it by `metricopt "
-            f"pretrain {model} --data {data} --out {folder}`, within an hour on one core"
+            f"pretrain {model} --data {data} --out {folder}`, in half an hour on one core"
         ) from error
 
 
