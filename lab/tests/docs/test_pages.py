@@ -33,7 +33,9 @@ def test_committed_records_are_sorted_one_a_line(name):
 def test_a_bump_of_the_search_makes_the_page_say_how_many_records_are_stale(monkeypatch):
     monkeypatch.setattr(versions, "RECIPE_VERSION", 99)
     ours = [record for record in Store(RESULTS / "table3.jsonl").values() if record["method"] == "metricopt"]
-    assert f"{len(ours)} are stale: " in PAGES["reproduction.md"](RESULTS, DOCS)
+    was = {record["version"] for record in ours}
+    assert f"{len(ours)} of metricopt by version {was.pop()}, now 99" in PAGES["reproduction.md"](RESULTS, DOCS)
+    assert not was
 
 
 def test_the_command_writes_every_page_and_its_pictures(tmp_path):

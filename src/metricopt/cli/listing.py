@@ -18,7 +18,7 @@ def list_command(
         str | None,
         typer.Argument(
             metavar="[KIND]",
-            help="metrics, losses, adapters, or what the laboratory adds; all if left out.",
+            help="metrics, losses, adapters; of the laboratory data, experiments, networks, problems, rivals.",
         ),
     ] = None,
     json: Json = None,

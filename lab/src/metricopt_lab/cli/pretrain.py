@@ -27,13 +27,17 @@ def pretrain_command(
         str, typer.Option(help="cifar10, or tinyimagenet: 64 classes of Tiny ImageNet from METRICOPT_DATA.")
     ] = "cifar10",
     epochs: Annotated[
-        int | None, typer.Option(min=1, help="Passes over the images; by default 8 or, for resnet32, 30.")
+        int | None,
+        typer.Option(
+            min=1,
+            help="Passes over the images; by default 8, of resnet32 30, of detectors 20; thrice of tinyimagenet.",
+        ),
     ] = None,
     batch_size: Annotated[
-        int | None, typer.Option(min=1, help="Images a step; by default 64 or, for resnet32, 128.")
+        int | None, typer.Option(min=1, help="Images a step; by default 128, of small_convnet 64.")
     ] = None,
     lr: Annotated[
-        float | None, typer.Option(help="Highest learning rate; by default 0.05 or, for resnet32, 0.1.")
+        float | None, typer.Option(help="Highest learning rate; by default 0.1, of small_convnet 0.05.")
     ] = None,
     augment: Annotated[
         bool | None,
@@ -59,7 +63,7 @@ def pretrain_command(
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a training that was stopped in OUT.")] = False,
     json: Json = None,
 ) -> None:
-    """Train a network for CIFAR-10 from nothing, as the experiments on images start from.
+    """Train a network that experiments start from: for CIFAR-10, Tiny ImageNet, Omniglot or detection.
 
     45,000 images train it (SGD with momentum; the rate rises, then falls along a cosine), 5,000 others say how good it
     is after each epoch, 10,000 test images at the end. CIFAR-10 is downloaded once (170 MB), or read from the folder
@@ -67,7 +71,7 @@ def pretrain_command(
 
     **small_convnet**: two 5x5 convolutions and 384-192 units; accuracy 79% in 10 to 20 minutes on one core.
     **resnet32**: the paper's network for error; 3 to 7 minutes an epoch on one core.
-    **nasnet_a**, **resnet18**: the networks of table4 for 32x32 images, of a size that one core trains within an hour,
+    **nasnet_a**, **resnet18**: the networks of table4 for 32x32 images, of a size that one core trains in half an hour,
     for CIFAR-10 or with --data tinyimagenet. Left in METRICOPT_CACHE/nasnet_a_cifar10 and the like they are what
     `metricopt run table4` takes.
     **omniglot_embedding**: for retrieval, by FastAP on 769 classes of Omniglot, four minutes; of the options only --out

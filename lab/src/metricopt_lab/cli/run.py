@@ -41,7 +41,8 @@ def run_command(
     table is printed and written to OUT/EXPERIMENT.md.
 
     **table3**: error, Jaccard and F on A9A and CoverType. Methods: cross-entropy, Lovász, cost-sensitive,
-    loss only, loss with dense evaluation, post-shift, random search, CMA-ES, MetricOpt as in the paper, MetricOpt.
+    loss only, loss with dense evaluation, post-shift, random search, CMA-ES, SL, MetricOpt as in the paper and to its
+    letter, MetricOpt.
 
     **table1**, **table2**: error rate of ResNet-32 and AUCPR of a small network on CIFAR-10, with losses made for the
     metric, bias and temperature tuning, CMA-ES, MetricOpt over SGD and Adam, MetricOpt. **figure3**, **figure4**,
@@ -52,9 +53,13 @@ def run_command(
     and the second run; it takes networks that `metricopt pretrain` left in METRICOPT_CACHE. **transfer**: queries that
     a search saves by what another one has learnt.
 
-    **value-health**: whether value functions tell anything about the metric, with the remedy if not.
+    **table5**: recall of unseen classes (Omniglot). **table6**, **figureS3**: AP50 of a detector (BCCD). **tableS1**:
+    the learned optimizer on Tiny ImageNet. **paper-recipe**: what it takes for the paper's recipe to work.
+    **learned-attempts**, **ablation**, **weights-ablation**: what was tried. **value-health**: whether value functions
+    tell anything about the metric, with the remedy if not.
 
-    CoverType and CIFAR-10 are downloaded once, or read from the folder that METRICOPT_DATA names.
+    CoverType and CIFAR-10 are downloaded once, or read from the folder that METRICOPT_DATA names; Omniglot, BCCD, VOC
+    and Tiny ImageNet you bring there (CONTRIBUTING.md says under which names).
 
     Examples:
 

@@ -27,7 +27,7 @@ from metricopt_lab.figures.figure4.learned import LEARNED_VERSIONS, WEIGHTS, lea
 from metricopt_lab.figures.figure4.plot import draw_curves
 from metricopt_lab.figures.figure4.text import LOSS_OF, METHODS, figure4_text
 from metricopt_lab.figures.film_paths import OPTIMIZERS, Tuned, film_problem, loss_led_path, tuned
-from metricopt_lab.optimizers.own import OWN, OWN_VERSION, own_run
+from metricopt_lab.optimizers.own import OWN, own_run
 from metricopt_lab.problems import Problem
 from metricopt_lab.problems.cifar import CIFAR_SCALES
 
@@ -119,8 +119,6 @@ class Figure4(ScaledExperiment[Problem]):
 
     def version_of(self, method: str) -> int:
         """Learned optimizers, which no search changes, have a version of their own."""
-        if method == "metricopt_learned_whole":
-            return OWN_VERSION
         return LEARNED_VERSIONS[method] if method in LEARNED_VERSIONS else super().version_of(method)
 
     def text(self, records: Sequence[Record]) -> str:

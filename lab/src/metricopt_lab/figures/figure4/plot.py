@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from metricopt.report.words import plural
 from metricopt_lab.cells import Record
 from metricopt_lab.figures.figure4.text import METHODS, of
 
@@ -51,7 +52,7 @@ def _curve(axes: Axes, steps: Sequence[int], records: Sequence[Record], method: 
     if method == "search":
         costs = costs[:, -1:].repeat(len(steps), 1)
     mean, std = costs.mean(0), costs.std(0, ddof=1) if len(costs) > 1 else 0.0 * costs[0]
-    label = f"{METHODS[method]}\n({len(records)} runs, {_asked(records[0])} queries)"
+    label = f"{METHODS[method]}\n({plural(len(records), 'run')}, {_asked(records[0])} queries)"
     axes.plot(steps, mean, line, color=colour, linewidth=1.8, label=label)
     axes.fill_between(steps, mean - std, mean + std, color=colour, alpha=0.18, linewidth=0)
 
