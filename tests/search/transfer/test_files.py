@@ -94,3 +94,8 @@ def test_every_entry_that_is_shipped_loads_and_has_a_file_of_its_own(name):
     files = {path.stem for path in SHELF.glob("*.safetensors")}
     assert files == set(entries())
     assert name is None or len(from_shelf(name))
+
+
+def test_the_kind_that_was_chosen_is_kept_in_the_file(tmp_path):
+    assert load_carried(save_carried(value().only("phi"), tmp_path / "mine")).kind == "phi"
+    assert load_carried(save_carried(value(), tmp_path / "any")).kind is None

@@ -1,4 +1,4 @@
-"""Commands that the laboratory adds to `metricopt`: run, pretrain, meta-train, embed, docs, bench."""
+"""Commands that the laboratory adds to `metricopt`: run, pretrain, meta-train, shelve, embed, docs, bench."""
 
 import typer
 
@@ -12,10 +12,12 @@ def add_commands(app: typer.Typer) -> None:
     from metricopt_lab.cli.meta_train import meta_train_command
     from metricopt_lab.cli.pretrain import pretrain_command
     from metricopt_lab.cli.run import run_command
+    from metricopt_lab.cli.shelve import shelve_command
 
     app.command("run")(run_command)
     app.command("pretrain")(pretrain_command)
     app.command("meta-train")(meta_train_command)
+    app.command("shelve")(shelve_command)
     app.command("embed")(embed_command)
     app.command("docs")(docs_command)
     app.add_typer(bench_app)

@@ -57,8 +57,8 @@ def retrieval(results: Path, docs: Path) -> str:
 
 
 def transfer(results: Path, docs: Path) -> str:
-    """What carries over: the pairs of searches and, where it was measured, the paper's Table 4."""
-    names = [name for name in ("transfer", "table4") if (results / f"{name}.jsonl").exists()]
+    """What carries over: the pairs of searches and, where they were measured, the shelf and the paper's Table 4."""
+    names = [name for name in ("transfer", "shelf", "table4") if (results / f"{name}.jsonl").exists()]
     return _page(docs, "transfer", [_recorded(name, results) for name in names], pictures=True)
 
 

@@ -11,9 +11,10 @@ from torch import Tensor
 
 from metricopt.core.errors import FileFormatError
 from metricopt.core.plain import plain
+from metricopt.core.registry import one_of
 from metricopt.core.writing import write_bytes
 from metricopt.data.dataset import hashed
-from metricopt.search.transfer.carried import CarriedValue
+from metricopt.search.transfer.carried import KINDS, CarriedValue
 from metricopt.search.transfer.place import place_from
 
 _KIND, _VERSION = "carried-value", 1
@@ -40,6 +41,7 @@ def save_carried(value: CarriedValue, path: Path | str) -> Path:
         "version": _VERSION,
         "name": path.stem,
         "place": value.place.facts,
+        "only": value.kind,
         "settings": dict(value.settings),
         "about": dict(value.about),
     }
@@ -85,7 +87,10 @@ def read_carried(content: bytes, *, name: str) -> CarriedValue:
         raise FileFormatError(f"{name} has the tensors {sorted(tensors)}; expected those of a value function")
     settings = {key: float(number) for key, number in facts["settings"].items()}
     costs, points, outputs, told = (tensors[each] for each in ("costs", "points", "outputs", "statistics"))
-    return CarriedValue(place_from(facts["place"]), costs, points, outputs, told, settings, facts["about"])
+    only = facts.get("only")  # files of before have none
+    if only is not None:
+        one_of(only, KINDS, what="kind of value function")
+    return CarriedValue(place_from(facts["place"]), costs, points, outputs, told, settings, facts["about"], only)
 
 
 def _check_header(facts: dict[str, Any], name: str) -> None:

@@ -2,13 +2,14 @@
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, final
 
 from metricopt.core.errors import FileFormatError, UnknownNameError
+from metricopt.core.writing import write_text
 from metricopt.search.transfer.carried import CarriedValue
-from metricopt.search.transfer.file import SUFFIX, read_carried
+from metricopt.search.transfer.file import SUFFIX, read_carried, save_carried
 
 SHELF = Path(__file__).parent / "shipped"
 """Where the files are, beside `shelf.jsonl` with one row for each."""
@@ -75,6 +76,26 @@ def from_shelf(name: str, folder: Path = SHELF) -> CarriedValue:
             f"damaged or exchanged, restore it or install metricopt again"
         )
     return read_carried(content, name=name)
+
+
+def put_on_shelf(value: CarriedValue, name: str, *, about: str, measured: str, folder: Path = SHELF) -> Entry:
+    """Save a value function on the shelf, with a row of what it is and what it was measured to save elsewhere.
+
+    Example:
+        >>> import tempfile, torch
+        >>> from metricopt.search.transfer.place import Place
+        >>> place = Place("f1", "max", "labels", "FiLM of 2, seed 0", 1, "a", "original")
+        >>> value = CarriedValue(place, torch.zeros(1), torch.zeros(1, 2), torch.zeros(0, 0, 0), torch.zeros(1, 18))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = put_on_shelf(value, "mine", about="made up", measured="nothing saved", folder=Path(folder))
+        ...     list(entries(Path(folder))), from_shelf("mine", Path(folder)).place == place
+        (['mine'], True)
+    """
+    path = save_carried(value, folder / name)
+    entry = Entry(name, hashlib.sha256(path.read_bytes()).hexdigest(), about, measured)
+    rows = {**entries(folder), name: entry}
+    write_text(folder / _ROWS, "".join(f"{json.dumps(asdict(row))}\n" for row in rows.values()))
+    return entry
 
 
 def _entry(line: str, path: Path) -> Entry:

@@ -1,4 +1,4 @@
-"""Six pairs of searches, each a first one that teaches and a second one that is to need fewer queries."""
+"""Seven pairs of searches, each a first one that teaches and a second one that is to need fewer queries."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -140,6 +140,8 @@ PAIRS: Mapping[str, Pair] = MappingProxyType(
                      _forest, replace(_forest, areas=(2, 0))),
         "subject": Pair("other subject, F1 of two classes: census incomes, then forests", _sure,
                         Setting(spruces, METRICS["f1"], areas=(0, 2))),
+        "subject_ranking": Pair("other subject, AUCPR of two classes: census incomes, then forests", _income,
+                                Setting(spruces, METRICS["aucpr"], areas=(0, 2))),
     }
 )  # fmt: skip
 """The pairs by name."""

@@ -18,7 +18,8 @@ counts as having needed these, so means are too low where the share that reached
 difference to the cold search of the same seed, with a 95% interval over seeds (Student's t; none of one seed). A warm
 start costs a tenth at most where that interval ends below a tenth of the cold search's queries, and is too dear where
 it begins above it. Searches differ by luck: the column "spread" has the mean difference of the two cold ends, in units
-of the metric."""
+of the metric. All pairs together count each pair and seed once; "wasted" is the largest number of queries that asked
+about what the carried value likes best, before anything was known of it."""
 
 
 def needed(record: Record) -> float:
@@ -57,6 +58,8 @@ def transfer_text(records: Sequence[Record]) -> str:
         *(f"**{pair}**: {PAIRS[pair].about}\n\n{_table(records, pair)}" for pair in pairs),
         "Verdicts:",
         _verdicts(records, pairs),
+        "All pairs together:",
+        _pooled(records, pairs),
         NOTES,
     ]
     return "\n\n".join(parts) + "\n"
@@ -80,13 +83,19 @@ def _row(records: Sequence[Record], pair: str, method: str) -> list[str]:
         f"{method} ({told[0]['kind']})" if method == "first" else method,
         f"{mean(needed(record) for record in told):.0f}",
         f"{mean(record['needed'] is not None for record in told):.2f}",
-        "" if method == "cold" else _interval(less),
+        "" if method == "cold" else interval(less),
         f"{mean(record['test_gain'] for record in told):+.4f}",
         f"{mean(record['cold_spread'] for record in told):.4f}",
     ]
 
 
-def _interval(values: Sequence[float]) -> str:
+def interval(values: Sequence[float]) -> str:
+    """The mean of queries saved with its 95% interval.
+
+    Example:
+        >>> interval([10.0, 20.0, 30.0])
+        '+20 (-5 .. +45)'
+    """
     if len(values) < 2:
         return f"{mean(values):+.0f}"
     half = _half(values)
@@ -101,6 +110,18 @@ def _verdicts(records: Sequence[Record], pairs: Sequence[str]) -> str:
         counts = [f"{word}: {words.count(word)}" for word in dict.fromkeys(words)]
         rows.append([method, ", ".join(counts) or "refused everywhere"])
     return table(["begins with", "pairs"], rows)
+
+
+def _pooled(records: Sequence[Record], pairs: Sequence[str]) -> str:
+    """Queries saved over all pairs and seeds, beside a tenth of what a cold search needs."""
+    tenth = (COST - 1) * mean(needed(r) for r in records if r["method"] == "cold")
+    rows = []
+    for method in dict.fromkeys(record["method"] for record in records if record["method"] != "cold"):
+        less = [each for pair in pairs for each in saved(records, pair, method)]
+        wasted = [record.get("transfer_queries", 0) for record in records if record["method"] == method]
+        if less:
+            rows.append([method, str(len(less)), interval(less), f"{-tenth:.0f}", str(max(wasted))])
+    return table(["begins with", "searches", "saved", "a tenth", "wasted"], rows)
 
 
 def verdict(records: Sequence[Record], pair: str, method: str) -> str:
