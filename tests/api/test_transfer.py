@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import metricopt as mo
-from metricopt.core.errors import FileFormatError, MetricError, UnknownNameError
+from metricopt.core.errors import FileFormatError, MetricError, SuspicionWarning, UnknownNameError
 
 X = torch.randn(600, 4, generator=torch.Generator().manual_seed(0))
 Y = (X[:, 0] + 0.3 * X[:, 1] > 0.5).long()
@@ -68,6 +68,13 @@ def test_what_does_not_fit_is_refused_before_the_first_query(first, options, err
         optimized(first, **{"ledger": ledger, **options})
     assert named in str(refused.value)
     assert ledger.used == 0
+
+
+def test_where_weights_could_be_finetuned_a_warning_says_that_an_adapter_is_searched(first):
+    few = {"recipe": None, "learn_from_val": True, "queries": 20}
+    with pytest.warns(SuspicionWarning, match="say tune='adapter' if this is meant"):
+        assert "transfer" in stages(optimized(first, **few)[0])
+    assert "transfer" in stages(optimized(first, tune="adapter", **few)[0])  # no warning, which would be an error
 
 
 def test_another_layout_is_refused_where_phi_was_chosen(first):

@@ -21,7 +21,7 @@ from metricopt.api.recording import granted, recorded, staffed, start_of
 from metricopt.api.result import Result
 from metricopt.api.transfer import Transfer, carried_value
 from metricopt.api.watching import Watch
-from metricopt.api.ways import Effort, Tune, settings_of, way_of
+from metricopt.api.ways import Effort, Tune, settings_of, way_of, way_with_value
 from metricopt.api.weights import crossfitted, forget
 from metricopt.core.reading import Read
 from metricopt.core.tree import Call
@@ -173,9 +173,11 @@ def optimize(
         keep=keep,
         learns=learn_from_val,
         adapter=adapter,
-        search=recipe is not None or carried is not None or preset != "default",
+        search=recipe is not None or preset != "default",
         net=net,
     )
+    if carried is not None:
+        way = way_with_value(way, tune)
     train, val = both_of(train, val, datamodule)
     visible = learn_from_val and not metric.hidden
     # Nothing but the answers has chosen then, and how much luck that makes is known.

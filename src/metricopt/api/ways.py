@@ -1,5 +1,6 @@
 """Two ways to a better model: finetuning the weights, cross-fitted, and searching the phi of an adapter."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, get_args
@@ -7,7 +8,7 @@ from typing import Literal, get_args
 from torch import nn
 
 from metricopt.adapters.freezing import coarse, packed, spread_out
-from metricopt.core.errors import MetricError
+from metricopt.core.errors import MetricError, SuspicionWarning
 from metricopt.core.registry import one_of
 from metricopt.crossfit import EFFORTS, CrossFit
 from metricopt.metrics import Constraint, Metric
@@ -67,6 +68,32 @@ def way_of(
     if tune != "adapter" and obstacle:
         raise MetricError(f"tune is {tune!r}, but {obstacle}; expected tune='adapter', or leave it out")
     return tune
+
+
+def way_with_value(way: Tune, tune: Tune | None) -> Tune:
+    """The way of a run that is given what another search has learnt: that of an adapter, whatever else could be done.
+
+    Example:
+        >>> way_with_value("adapter", None)
+        'adapter'
+        >>> way_with_value("weights", "weights")
+        Traceback (most recent call last):
+        metricopt.core.errors.MetricError: tune is 'weights', but a value was given, which an adapter's ...
+    """
+    if way == "adapter":
+        return way
+    if tune is not None:
+        raise MetricError(
+            f"tune is {tune!r}, but a value was given, which an adapter's search begins with; expected "
+            f"tune='adapter', or leave out either"
+        )
+    warnings.warn(
+        "a value was given, so an adapter is searched and the weights stay as they are; the labels of val may be "
+        "learnt from here, which usually gains more: leave out the value, or say tune='adapter' if this is meant",
+        SuspicionWarning,
+        stacklevel=3,
+    )
+    return "adapter"
 
 
 def _fixed(net: nn.Module | None) -> str:
