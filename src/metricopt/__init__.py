@@ -50,7 +50,8 @@ if TYPE_CHECKING:
     from metricopt.paper.learned.weights import load_optimizer, save_optimizer
     from metricopt.paper.learned.whole_rule import WholeRule
     from metricopt.paper.saved import load_value, save_value
-    from metricopt.paper.stages import PAPER, PAPER_LETTER, Stages, finetune, learn_value_function
+    from metricopt.paper.settings import PAPER, PAPER_LETTER, Stages
+    from metricopt.paper.stages import finetune, learn_value_function
     from metricopt.paper.training import Training
     from metricopt.run.events import read_events
     from metricopt.run.ledger import QueryLedger
@@ -86,7 +87,8 @@ _HOMES = {
     "metricopt.paper.learned.whole_rule": ("WholeRule",),
     "metricopt.data.sampling": ("PerClass",),
     "metricopt.paper.saved": ("load_value", "save_value"),
-    "metricopt.paper.stages": ("PAPER", "PAPER_LETTER", "Stages", "finetune", "learn_value_function"),
+    "metricopt.paper.settings": ("PAPER", "PAPER_LETTER", "Stages"),
+    "metricopt.paper.stages": ("finetune", "learn_value_function"),
     "metricopt.paper.training": ("Training",),
     "metricopt.run.events": ("read_events",),
     "metricopt.run.ledger": ("QueryLedger",),

@@ -15,7 +15,8 @@ from metricopt.adapters.graph.cache import PrefixCache
 from metricopt.data.dataset import Examples
 from metricopt.losses import cross_entropy
 from metricopt.paper.guided import Estimator
-from metricopt.paper.stages import Stages, finetune, learn_value_function
+from metricopt.paper.settings import Stages
+from metricopt.paper.stages import finetune, learn_value_function
 from metricopt.paper.training import Training
 from metricopt.search import Recipe
 from metricopt.task.supervised import SupervisedTask

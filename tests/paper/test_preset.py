@@ -12,11 +12,12 @@ from metricopt.core.errors import BudgetError, FlatValueWarning, MetricOptWarnin
 from metricopt.core.seeding import stream
 from metricopt.paper.preset import ENDS, follow, learn, paper_adapter, paper_stages, walked
 from metricopt.paper.rates import MEMBERS, loss_rate
-from metricopt.paper.stages import PAPER, PAPER_LETTER, LearntValue, rates_to_try, settled
+from metricopt.paper.settings import PAPER, PAPER_LETTER
+from metricopt.paper.stages import LearntValue, rates_to_try, settled
 from metricopt.task.oracle import Oracle
 from metricopt.task.quadratic import QuadraticTask
 
-ONCE = replace(PAPER, training=replace(PAPER.training, meta_updates=1))
+ONCE = PAPER.once
 """The paper's stages without going through few tasks again, which takes seconds."""
 
 

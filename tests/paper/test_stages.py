@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from metricopt.core.errors import BudgetError, DataError, FlatValueWarning, ObservationError, UnknownNameError
-from metricopt.paper.stages import PAPER, Stages, finetune, learn_value_function
+from metricopt.paper.settings import PAPER, Stages
+from metricopt.paper.stages import finetune, learn_value_function
 from metricopt.paper.training import Training
 from metricopt.run.ledger import QueryLedger
 from metricopt.task.base import Task

@@ -11,7 +11,8 @@ from metricopt.losses import cross_entropy
 from metricopt.metrics import Metric, mcr
 from metricopt.paper.collect import Spacing, walk
 from metricopt.paper.guided import MetricGuided
-from metricopt.paper.stages import Stages, learn_value_function
+from metricopt.paper.settings import Stages
+from metricopt.paper.stages import learn_value_function
 from metricopt.paper.workers import TASKS_A_GROUP, collect_in_groups
 from metricopt.run.ledger import QueryLedger
 from metricopt.task.oracle import Oracle

@@ -10,15 +10,8 @@ from torch import Tensor, nn
 
 from metricopt.adapters import Adapter, DynamicBias, FiLM
 from metricopt.core.errors import BudgetError, MetricOptWarning
-from metricopt.paper.stages import (
-    PAPER,
-    PAPER_LETTER,
-    LearntValue,
-    Stages,
-    finetune,
-    learn_value_function,
-    rates_to_try,
-)
+from metricopt.paper.settings import PAPER, PAPER_LETTER, Stages
+from metricopt.paper.stages import LearntValue, finetune, learn_value_function, rates_to_try
 from metricopt.task.oracle import Oracle
 
 PaperPreset = Literal["paper", "paper-letter"]

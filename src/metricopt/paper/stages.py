@@ -1,124 +1,26 @@
 """The paper's two stages, each usable alone: learn a value function, then finetune with it."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Literal, get_args
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 
 import torch
 from torch import Tensor
-from torch.optim import Optimizer
 
-from metricopt.core.errors import BudgetError, DataError, ObservationError
+from metricopt.core.errors import BudgetError, DataError
 from metricopt.core.records import LabelledTrajectory, Outcome, Trajectory
-from metricopt.core.registry import one_of
 from metricopt.core.seeding import derived_seed, stream
-from metricopt.paper.collect import Spacing, collect, default_observations
+from metricopt.paper.collect import collect
 from metricopt.paper.diagnostics import ValueHealth, health, warn_if_flat
-from metricopt.paper.guided import Combine, Estimator, MetricGuided
+from metricopt.paper.guided import MetricGuided
 from metricopt.paper.interpolate import interpolate
 from metricopt.paper.rates import guided_rates, loss_rate
-from metricopt.paper.training import PAPER as PAPER_TRAINING
-from metricopt.paper.training import Training, fit
+from metricopt.paper.settings import OPTIMIZERS, Stages
+from metricopt.paper.training import fit
 from metricopt.paper.value_function import ValueFunction
 from metricopt.paper.workers import collect_in_groups
 from metricopt.task.base import Task
 from metricopt.task.finetuning import OptimizerFactory, finetuning
 from metricopt.task.oracle import Oracle
-
-_OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
-
-
-@dataclass(frozen=True)
-class Stages:
-    """Settings of both stages; the defaults are what works, `PAPER` is the paper's recipe, `PAPER_LETTER` its text.
-
-    Attributes:
-        steps: T, finetuning steps of one task.
-        observations: K, metric queries along one task; None for max(5, 5% of T).
-        spacing: Steps at which they are made: at equal distances, or at random ones for each task.
-        start_std: Standard deviation of the coordinates of phi_0. Small, so that trajectories overlap.
-        optimizer: Base optimizer of every path.
-        lr: Its rate; None for one of SGD at which phi really moves (`paper/rates.py`), found without a query.
-        guided_lr: Its rate on paths that a value function leads; None for `lr`.
-        rounds: Rounds of collecting; from the second on, paths follow the value function learnt so far.
-        held_out: Share of the trajectories kept for diagnostics.
-        uncertainty: Use the interpolation's own standard deviations (False: the paper's ablation without s_t).
-        training: How the value network is fitted.
-        combine: What is done with u_t: added to the loss gradient (Eq. 1) or in its place.
-        estimator: Eq. 4 by sampling, or its mean in closed form.
-        weight: lambda of Eq. 1.
-        normalise: Scale u_t so that a rate means the same for any dim; the paper does not.
-        workers: Processes that walk the paths, in groups of tasks with random numbers of their own, so that their
-            number changes nothing; None for one population in this process.
-
-    Example:
-        >>> Stages(rounds=1).least_queries, PAPER.queries_a_task
-        (20, 3)
-    """
-
-    steps: int = 50
-    observations: int | None = None
-    spacing: Spacing = "even"
-    start_std: float = 0.3
-    optimizer: Literal["sgd", "adam"] = "adam"
-    lr: float | None = 0.05
-    guided_lr: float | None = None
-    rounds: int = 2
-    held_out: float = 0.2
-    uncertainty: bool = True
-    training: Training = field(default_factory=Training)
-    combine: Combine = "add"
-    estimator: Estimator = "exact"
-    weight: float = 1.0
-    normalise: bool = True
-    workers: int | None = None
-
-    def __post_init__(self) -> None:
-        one_of(self.optimizer, tuple(_OPTIMIZERS), what="optimizer")
-        one_of(self.spacing, get_args(Spacing), what="spacing")
-        one_of(self.combine, get_args(Combine), what="combine")
-        one_of(self.estimator, get_args(Estimator), what="estimator")
-        if self.lr is None and self.optimizer != "sgd":
-            raise BudgetError(f"lr is None with optimizer={self.optimizer!r}; rates are found for 'sgd': state one")
-        if self.rounds < 1:
-            raise BudgetError(f"rounds is {self.rounds}; expected at least 1 round of collecting")
-        if not 2 <= self.queries_a_task <= self.steps:
-            raise ObservationError(
-                f"{self.queries_a_task} metric observations in {self.steps} steps; expected between 2 and "
-                f"{self.steps}: change observations or steps"
-            )
-        if not 0 < self.held_out < 1:
-            raise ObservationError(f"held_out is {self.held_out}; expected a share of trajectories between 0 and 1")
-
-    @property
-    def queries_a_task(self) -> int:
-        """K, as a number."""
-        return default_observations(self.steps) if self.observations is None else self.observations
-
-    @property
-    def least_queries(self) -> int:
-        """What stage 1 takes at least: 4 trajectories a round."""
-        return 4 * self.queries_a_task * self.rounds
-
-
-PAPER = Stages(
-    observations=3,
-    spacing="random",
-    start_std=1.0,
-    optimizer="sgd",
-    lr=None,
-    rounds=1,
-    training=replace(PAPER_TRAINING, norm="none", standardise=True),
-    combine="replace",
-    estimator="es",
-    normalise=False,
-)
-"""The paper's two stages with two declared deviations: phi and targets are standardised, and the value network has no
-BatchNorm, which would be over a single trajectory. K is 5% of T = 50, rounded up; Eq. 4 is in the gradient's place.
-"""
-
-PAPER_LETTER = replace(PAPER, training=PAPER_TRAINING)
-"""The same without the two deviations, the text to the letter: its value function learns next to nothing."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +35,7 @@ class LearntValue:
         labelled: All paths learnt from, with interpolated costs.
 
     Example:
+        >>> from metricopt.paper.training import Training
         >>> from metricopt.task.quadratic import QuadraticTask
         >>> quick = Stages(rounds=1, training=Training(steps=20))
         >>> learnt = learn_value_function(Oracle(QuadraticTask(dim=2)), queries=50, stages=quick)
@@ -195,6 +98,7 @@ def settled(task: Task, stages: Stages, *, seed: int) -> Stages:
     """The same stages with a rate, if they leave it open.
 
     Example:
+        >>> from metricopt.paper.settings import PAPER
         >>> from metricopt.task.quadratic import QuadraticTask
         >>> settled(QuadraticTask(dim=4), PAPER, seed=0).lr > 0
         True
@@ -210,6 +114,7 @@ def rates_to_try(
     """Rates of stage 2 that lead so far, in units of how far the first phi of a task is from 0; it queries nothing.
 
     Example:
+        >>> from metricopt.paper.settings import PAPER
         >>> from metricopt.task.quadratic import QuadraticTask
         >>> task = QuadraticTask(dim=4)
         >>> rates = rates_to_try(task, lambda phi: phi.square().sum(1), PAPER, reaches=(0.3, 1.0), seed=0)
@@ -231,6 +136,7 @@ def learn_from(
     """Interpolate and fit once; health is measured on the held-out paths of these and of those `before`.
 
     Example:
+        >>> from metricopt.paper.training import Training
         >>> from metricopt.task.quadratic import QuadraticTask
         >>> oracle, quick = Oracle(QuadraticTask(dim=2)), Stages(training=Training(steps=20))
         >>> learn_from(oracle, collect_paths(oracle, 5, quick, seed=0), quick, seed=0).health.observations
@@ -306,13 +212,13 @@ def collect_paths(
 
 
 def _plain(stages: Stages) -> OptimizerFactory:
-    return lambda parameters: _OPTIMIZERS[stages.optimizer](parameters, lr=stages.lr)
+    return lambda parameters: OPTIMIZERS[stages.optimizer](parameters, lr=stages.lr)
 
 
 def _guided(stages: Stages, value: ValueFunction, seed: int) -> OptimizerFactory:
     rate = stages.lr if stages.guided_lr is None else stages.guided_lr
     return lambda parameters: MetricGuided(
-        _OPTIMIZERS[stages.optimizer](parameters, lr=rate),
+        OPTIMIZERS[stages.optimizer](parameters, lr=rate),
         value,
         combine=stages.combine,
         estimator=stages.estimator,

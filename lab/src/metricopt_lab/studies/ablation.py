@@ -15,7 +15,8 @@ import torch
 from metricopt.api.propose import propose
 from metricopt.core.errors import FlatValueWarning
 from metricopt.metrics import METRICS
-from metricopt.paper.stages import PAPER_LETTER, Stages, finetune, learn_value_function
+from metricopt.paper.settings import PAPER_LETTER, Stages
+from metricopt.paper.stages import finetune, learn_value_function
 from metricopt.paper.training import Training
 from metricopt.search import Recipe
 from metricopt_lab.cells import EXPERIMENTS, Record, ScaledCell, ScaledExperiment

@@ -10,7 +10,8 @@ from metricopt.adapters import DynamicBias
 from metricopt.api.propose import propose
 from metricopt.core.errors import FlatValueWarning
 from metricopt.metrics import METRICS
-from metricopt.paper.stages import PAPER_LETTER, Stages, learn_value_function
+from metricopt.paper.settings import PAPER_LETTER, Stages
+from metricopt.paper.stages import learn_value_function
 from metricopt.paper.training import Training
 from metricopt_lab.cells import EXPERIMENTS, Record, ScaledCell, ScaledExperiment
 from metricopt_lab.markdown import short, table

@@ -16,7 +16,8 @@ from metricopt.api.propose import propose
 from metricopt.core.errors import FlatValueWarning
 from metricopt.paper.guided import MetricGuided
 from metricopt.paper.learned.settings import MetaTraining
-from metricopt.paper.stages import LearntValue, Stages, learn_value_function
+from metricopt.paper.settings import Stages
+from metricopt.paper.stages import LearntValue, learn_value_function
 from metricopt.paper.training import Training
 from metricopt.paper.value_function import ValueFunction
 from metricopt.search import Recipe

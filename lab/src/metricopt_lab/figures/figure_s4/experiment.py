@@ -14,7 +14,8 @@ from metricopt.adapters import Adapter, Biases, FiLM, LastLayer, OutputAffine
 from metricopt.api.propose import propose
 from metricopt.core.errors import FlatValueWarning
 from metricopt.data.dataset import Examples
-from metricopt.paper.stages import Stages, finetune, learn_value_function
+from metricopt.paper.settings import Stages
+from metricopt.paper.stages import finetune, learn_value_function
 from metricopt.paper.training import Training
 from metricopt.search import Recipe
 from metricopt_lab.cells import EXPERIMENTS, Record, ScaledCell, ScaledExperiment

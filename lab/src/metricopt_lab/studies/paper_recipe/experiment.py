@@ -9,7 +9,8 @@ from typing import final
 import torch
 
 from metricopt.paper.preset import ENDS, follow
-from metricopt.paper.stages import PAPER, PAPER_LETTER, learn_from
+from metricopt.paper.settings import PAPER, PAPER_LETTER
+from metricopt.paper.stages import learn_from
 from metricopt.paper.training import Training
 from metricopt_lab.cells import EXPERIMENTS, Record, ScaledCell, ScaledExperiment
 from metricopt_lab.data.cifar10 import FINGERPRINT
@@ -86,9 +87,7 @@ class PaperRecipe(ScaledExperiment[Ground]):
 
 def _measured(ground: Ground, variant: str, tasks: int) -> Record:
     began, problem, seed = time.perf_counter(), ground.problem, ground.problem.seed
-    # The ground's own says how often few tasks are gone through.
-    training = replace(VARIANTS[variant], meta_updates=ground.stages.training.meta_updates)
-    stages = replace(ground.stages, training=training)
+    stages = ground.stages.trained_by(VARIANTS[variant])
     learnt = learn_from(ground.oracle, ground.paths(tasks), stages, seed=seed)
     found = follow(ground.oracle, learnt, seed=seed, stages=stages)
     pair = torch.stack([torch.zeros_like(found.phi), found.phi])

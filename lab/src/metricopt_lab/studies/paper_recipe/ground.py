@@ -9,7 +9,8 @@ from metricopt.adapters import DynamicBias, FiLM
 from metricopt.core.records import Trajectory
 from metricopt.core.seeding import derived_seed
 from metricopt.metrics import mcr
-from metricopt.paper.stages import PAPER, Stages, collect_paths, joined_paths, settled
+from metricopt.paper.settings import PAPER, Stages
+from metricopt.paper.stages import collect_paths, joined_paths, settled
 from metricopt_lab.problems import Problem, cifar
 from metricopt_lab.problems.cifar import CIFAR_SCALES, NETWORKS
 from metricopt_lab.problems.tabular_scales import problem_at
@@ -53,8 +54,7 @@ def ground_of(scale: str, data: str, *, seed: int) -> Ground:
     """
     if data not in NETWORKS:
         problem = problem_at(scale, data, mcr(), sampling="balanced", seed=seed)
-        once = replace(PAPER, training=replace(PAPER.training, meta_updates=1))
-        return Ground(replace(problem, adapter=DynamicBias(dim=16)), once if scale == "smoke" else PAPER)
+        return Ground(replace(problem, adapter=DynamicBias(dim=16)), PAPER.once if scale == "smoke" else PAPER)
     size = CIFAR_SCALES[scale]
     problem = cifar(data, scale=scale, seed=seed, adapter=FiLM(dim=size.dim, layers=size.layers[data]))
     return Ground(problem, replace(PAPER, steps=200, observations=10))

@@ -17,7 +17,8 @@ from metricopt.crossfit.settings import CrossFit
 from metricopt.losses import Loss, aucpr, cross_entropy, large_margin_softmax, pairwise_aucroc, raw_logits
 from metricopt.paper.learned.settings import MetaTraining
 from metricopt.paper.preset import follow, learn
-from metricopt.paper.stages import PAPER, PAPER_LETTER, Stages, finetune, learn_value_function
+from metricopt.paper.settings import PAPER, PAPER_LETTER, Stages
+from metricopt.paper.stages import finetune, learn_value_function
 from metricopt.paper.training import Training
 from metricopt.search import Recipe
 from metricopt_lab.optimizers.own import OWN, own_run
@@ -65,7 +66,7 @@ BUDGETS = {
     "smoke": Budget(
         45,
         Stages(steps=10, training=Training(steps=20)),
-        replace(PAPER, steps=10, training=replace(PAPER.training, meta_updates=1)),
+        replace(PAPER.once, steps=10),
         Recipe(start_steps=10, candidates=40, rows=50),
         learned=OWN["smoke"],
         effort=CrossFit(folds=2, epochs=1, rates=(1e-3,), kinds=CrossFit().kinds[:1]),
@@ -227,8 +228,7 @@ class Bench:
         """The paper's two stages with its adapter alone: the end of the best path, whatever it is worth."""
         stages = self.budget.paper
         if letter:
-            text, updates = PAPER_LETTER.training, stages.training.meta_updates
-            stages = replace(stages, training=replace(text, meta_updates=updates))
+            stages = stages.trained_by(PAPER_LETTER.training)
         oracle = self.literal.oracle(queries=self.budget.queries, loss=loss)
         learnt = learn(oracle, queries=self.budget.queries, seed=self.seed, stages=stages)
         found = follow(oracle, learnt, seed=self.seed, stages=stages)

@@ -14,7 +14,7 @@ from metricopt.core.seeding import derived_seed, stream
 from metricopt.data.dataset import Examples
 from metricopt.losses import cross_entropy
 from metricopt.metrics import mcr
-from metricopt.paper.stages import PAPER, Stages
+from metricopt.paper.settings import PAPER, Stages
 from metricopt.paper.training import Training
 from metricopt_lab.data.cifar10 import Cifar10Split
 from metricopt_lab.data.download import cache_folder

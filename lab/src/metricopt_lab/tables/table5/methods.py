@@ -19,7 +19,7 @@ from metricopt.data.dataset import Examples
 from metricopt.data.sampling import batch_stream
 from metricopt.losses import Loss, fast_ap, recall
 from metricopt.paper.preset import follow, learn
-from metricopt.paper.stages import PAPER, Stages
+from metricopt.paper.settings import PAPER, Stages
 from metricopt.search import Recipe
 from metricopt.task.supervised import SupervisedTask
 from metricopt_lab.problems.omniglot import Sizes
@@ -85,7 +85,7 @@ BUDGETS = {
         24,
         5,
         Sizes(train=30, search=10, accept=10, test=20),
-        replace(PAPER, steps=5, observations=4, training=replace(PAPER.training, meta_updates=1)),
+        replace(PAPER.once, steps=5, observations=4),
         Recipe(start_steps=5, start_lr=RATE, candidates=40, rows=50),
         _effort(folds=2, epochs=1),
         5,

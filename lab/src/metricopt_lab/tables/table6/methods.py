@@ -22,7 +22,7 @@ from metricopt.crossfit.draws import draws_of
 from metricopt.crossfit.training import trained
 from metricopt.losses.boxes import ap_loss, box_loss
 from metricopt.paper.preset import follow, learn
-from metricopt.paper.stages import PAPER, Stages
+from metricopt.paper.settings import PAPER, Stages
 from metricopt.search import Recipe
 from metricopt.task.base import Loss
 from metricopt.task.supervised import SupervisedTask
@@ -54,7 +54,7 @@ class Budget:
     stages: Stages = field(default_factory=lambda: replace(PAPER, steps=50, observations=5))
 
 
-_TRIED = replace(PAPER, steps=4, observations=2, training=replace(PAPER.training, meta_updates=1))
+_TRIED = replace(PAPER.once, steps=4, observations=2)
 
 BUDGETS = {
     "smoke": Budget(20, 4, effort=replace(EFFORT, folds=2, epochs=1), stages=_TRIED),
