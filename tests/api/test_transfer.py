@@ -8,6 +8,7 @@ from torch import nn
 
 import metricopt as mo
 from metricopt.core.errors import FileFormatError, MetricError, SuspicionWarning, UnknownNameError
+from metricopt.search.transfer.shelf import entries
 
 X = torch.randn(600, 4, generator=torch.Generator().manual_seed(0))
 Y = (X[:, 0] + 0.3 * X[:, 1] > 0.5).long()
@@ -108,3 +109,28 @@ def test_a_study_begins_with_it_and_leaves_its_own(first, tmp_path):
         labels = study.outputs(phi).argmax(2)
         study.tell(phi, (labels == Y[200:]).double().mean(1))
     assert len(mo.load_carried(study.save_value(tmp_path / "mine"))) >= 10
+
+
+def one_logit():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 1), nn.Flatten(0))
+
+
+@pytest.mark.parametrize("name", sorted(entries()))
+def test_every_value_function_on_the_shelf_begins_a_search_of_any_network_with_such_outputs(name):
+    assert "transfer" in stages(optimized(name, net=one_logit(), metric="aucpr")[0])
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"metric": "aucpr", "net": network()}, "about 1 outputs (classes), and here there are 2"),
+        ({"metric": "f1", "net": one_logit()}, "views 'logits', and this metric is given 'labels'"),
+        ({"metric": "mcr", "net": one_logit()}, "goal='max', and this one has goal='min'"),
+    ],
+)
+def test_what_is_on_the_shelf_is_refused_where_it_does_not_fit(options, named):
+    with pytest.raises(FileFormatError) as refused:
+        optimized("ranking_of_incomes", **options)
+    assert named in str(refused.value)

@@ -18,7 +18,8 @@ def list_command(
         str | None,
         typer.Argument(
             metavar="[KIND]",
-            help="metrics, losses, adapters; of the laboratory data, experiments, networks, problems, rivals.",
+            help="metrics, losses, adapters, values, optimizers; of the laboratory data, experiments, networks, "
+            "problems, rivals.",
         ),
     ] = None,
     json: Json = None,
@@ -70,6 +71,18 @@ def _adapters() -> Lines:
     return [(name, first_line(adapter)) for name, adapter in ADAPTERS.items()]
 
 
+def _values() -> Lines:
+    from metricopt.search.transfer.shelf import entries
+
+    return [(name, f"{entry.about}. {entry.measured}") for name, entry in entries().items()]
+
+
+def _optimizers() -> Lines:
+    from metricopt.paper.learned.weights import load_optimizer, shipped_optimizers
+
+    return [(name, str(load_optimizer(name).about.get("about", ""))) for name in shipped_optimizers()]
+
+
 def _added() -> dict[str, Callable[[], Lines]]:
     """Kinds of other packages, such as the laboratory's rivals: an entry point each, named like the kind."""
     return {added.name: added.load() for added in entry_points(group="metricopt.kinds")}
@@ -79,5 +92,7 @@ KINDS: dict[str, Callable[[], Lines]] = {
     "metrics": _metrics,
     "losses": _losses,
     "adapters": _adapters,
+    "values": _values,
+    "optimizers": _optimizers,
 }
 """How to list each kind."""

@@ -48,6 +48,17 @@ def test_without_a_choice_the_kind_that_says_most_and_fits_is_taken(change, kind
     assert fitting_kind(VALUE, replace(PLACE, **change)) == kind
 
 
+@pytest.mark.parametrize(("outputs", "fits"), [(1, True), (2, False)])
+def test_logits_and_scores_are_one_view_of_a_single_output(outputs, fits):
+    there, here = (replace(PLACE, on=on, outputs=outputs) for on in ("logits", "scores"))
+    value = replace(VALUE, place=there).only("statistics")
+    if fits:
+        assert fitting_kind(value, here) == "statistics"
+    else:
+        with pytest.raises(FileFormatError, match="views 'logits', and this metric is given 'scores'"):
+            fitting_kind(value, here)
+
+
 def test_an_unknown_kind_is_refused():
     with pytest.raises(UnknownNameError, match="ph"):
         VALUE.only("ph")

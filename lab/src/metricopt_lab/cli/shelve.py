@@ -5,10 +5,9 @@ from typing import Annotated
 
 import typer
 
-from metricopt.cli.output import Json, deliver, writable_folder
+from metricopt.cli.output import Json, deliver
 from metricopt.core.errors import DataError
 from metricopt.core.registry import one_of
-from metricopt.search.transfer.shelf import SHELF
 
 
 def shelve_command(
@@ -16,9 +15,7 @@ def shelve_command(
     results: Annotated[
         Path, typer.Option(exists=True, file_okay=False, help="Folder of the records of `metricopt run shelf`.")
     ] = Path("results"),
-    out: Annotated[
-        Path, typer.Option(help="Folder of the shelf; metricopt's own by default.", callback=writable_folder)
-    ] = SHELF,
+    out: Annotated[Path | None, typer.Option(help="Folder of the shelf; metricopt's own by default.")] = None,
     scale: Annotated[str, typer.Option(help="smoke, small or paper: that of the records.")] = "small",
     json: Json = None,
 ) -> None:
@@ -32,7 +29,7 @@ def shelve_command(
 
         metricopt shelve ranking_of_incomes
     """
-    from metricopt.search.transfer.shelf import put_on_shelf
+    from metricopt.search.transfer.shelf import SHELF, put_on_shelf
     from metricopt_lab.cells import Store
     from metricopt_lab.studies.shelf.sources import SOURCES, learnt
     from metricopt_lab.studies.shelf.text import measured
@@ -45,5 +42,5 @@ def shelve_command(
             f"{results / 'shelf.jsonl'} has no records of {name} at scale {scale}; expected what it saves elsewhere: "
             f"run `metricopt run shelf --out {results}` first"
         )
-    entry = put_on_shelf(learnt(name, scale), name, about=SOURCES[name].about, measured=words, folder=out)
+    entry = put_on_shelf(learnt(name, scale), name, about=SOURCES[name].about, measured=words, folder=out or SHELF)
     deliver(f"{entry.name}: {entry.about}\n{entry.measured}", entry.__dict__, json)

@@ -29,6 +29,11 @@ def fitting_kind(value: CarriedValue, here: Place) -> Kind:
     return fitting[0]
 
 
+def _view(place: Place) -> str:
+    """What the metric looks at; the score of a single logit has its order, so that these two are one view."""
+    return "scores" if place.on == "logits" and place.outputs == 1 else place.on
+
+
 def obstacle(value: CarriedValue, here: Place, kind: Kind) -> str:
     """Why a value function cannot be used here in this way, with the difference named; empty if it can.
 
@@ -50,10 +55,10 @@ def obstacle(value: CarriedValue, here: Place, kind: Kind) -> str:
         if there.layout == here.layout:
             return ""
         return f"the value function is of phi with the layout {there.layout!r}, and here it is {here.layout!r}"
-    if there.on != here.on:
-        return f"the value function views {there.on!r}, and this metric is given {here.on!r}"
     if there.outputs != here.outputs:
         return f"the value function is about {there.outputs} outputs (classes), and here there are {here.outputs}"
+    if _view(there) != _view(here):
+        return f"the value function views {there.on!r}, and this metric is given {here.on!r}"
     if kind == "predictions" and (there.rows != here.rows or not value.outputs.numel()):
         return "the value function is of predictions for other rows than those of val"
     if kind == "statistics" and (there.against != here.against or not value.statistics.numel()):

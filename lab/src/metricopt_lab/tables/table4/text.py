@@ -30,13 +30,13 @@ CLAIMS = (
 """Words, the better row, the other one, and by how many points of top-1."""
 
 NOTES = """\
-All rows begin at one pre-trained network and have as many further steps: the loss's rows of all weights, MetricOpt's
-of phi. Not among them, as in the paper, are the paths that a value function is learnt from; further runs have further
-steps, of theta as many again and of phi a fifth. Our default search follows the loss for 500 steps first. Queries
-elsewhere (meta-training) and on the new task are told apart. A claim is confirmed if the 95% interval of the paired
-difference is above 0, not confirmed if it is not and ends below the published difference, and not resolvable here if
-it holds both. The published figures are of ImageNet and a NASNet-A a hundred times as large: what can be compared are
-differences, not levels."""
+All rows begin at one pre-trained network and have as many further steps: the loss's rows of all weights, with images
+mirrored and shifted as in pre-training, MetricOpt's of phi. Not among them, as in the paper, are the paths that a value
+function is learnt from; further runs have further steps, of theta as many again and of phi a fifth. Our default search
+follows the loss for 500 steps first. Queries elsewhere (meta-training) and on the new task are told apart. A claim is
+confirmed if the 95% interval of the paired difference is above 0, not confirmed if it is not and ends below the
+published difference, and not resolvable here if it holds both. The published figures are of ImageNet and a NASNet-A a
+hundred times as large: what can be compared are differences, not levels."""
 
 
 def gain_of(records: Sequence[Record], method: str, rival: str = "pretrained") -> Difference:

@@ -13,6 +13,7 @@ from metricopt.core.seeding import derived_seed
 from metricopt.data.dataset import Examples
 from metricopt.data.sampling import batch_stream
 from metricopt_lab.optimizers.power_sign import PowerSign
+from metricopt_lab.problems.augmentation import random_views
 
 Make = Callable[[Any, int], Optimizer]
 """From parameters and the number of steps to an optimizer."""
@@ -40,11 +41,13 @@ def trained(
 ) -> nn.Module:  # fmt: skip
     """A copy of a network after so many steps of cross-entropy on all weights, in eval mode.
 
-    BatchNorm keeps the statistics it has: a few hundred steps at small rates would only blur them.
+    Images are mirrored and shifted as in pre-training: without, these steps only learn by heart. BatchNorm keeps the
+    statistics it has: a few hundred steps at small rates would only blur them.
 
     Example:
-        >>> data = Examples(torch.eye(2).repeat(20, 1), torch.tensor([1, 0]).repeat(20))
-        >>> net = nn.Linear(2, 2)
+        >>> bright = torch.tensor([1, 0]).repeat(20)
+        >>> data = Examples(bright.view(40, 1, 1, 1).expand(40, 1, 8, 8).float(), bright)
+        >>> net = nn.Sequential(nn.Flatten(), nn.Linear(64, 2))
         >>> after = trained(net, data, momentum, steps=50, batch_size=20, seed=0)
         >>> before, now = (functional.cross_entropy(each(data.inputs), data.targets) for each in (net, after))
         >>> bool(now < before)
@@ -57,7 +60,8 @@ def trained(
     draw = torch.Generator().manual_seed(derived_seed(seed, "table4", "theta"))
     batches = batch_stream(train, 1, batch_size=batch_size, sampling="plain", generator=draw)
     for _, (inputs, targets) in zip(range(steps), batches, strict=False):
+        images = random_views(torch.arange(len(inputs[0])), draw).of(inputs[0])
         optimizer.zero_grad()
-        functional.cross_entropy(net(inputs[0]), targets[0]).backward()
+        functional.cross_entropy(net(images), targets[0]).backward()
         optimizer.step()
     return net.eval()
