@@ -121,7 +121,7 @@ def _pooled(records: Sequence[Record], pairs: Sequence[str]) -> str:
         wasted = [record.get("transfer_queries", 0) for record in records if record["method"] == method]
         if less:
             rows.append([method, str(len(less)), interval(less), f"{-tenth:.0f}", str(max(wasted))])
-    return table(["begins with", "searches", "saved", "a tenth", "wasted"], rows)
+    return table(["begins with", "searches", "saved", "a tenth would be", "wasted"], rows)
 
 
 def verdict(records: Sequence[Record], pair: str, method: str) -> str:
