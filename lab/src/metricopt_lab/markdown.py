@@ -1,8 +1,23 @@
 """Tables that read well as plain text and are Markdown."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import mean, stdev
+from typing import Any
+
+from metricopt.report.words import plural
+
+
+def heading(what: str, records: Sequence[Mapping[str, Any]], *, of: str = "seed") -> str:
+    """The first line of a text: what it is about, the scale of its records, and how many seeds they have.
+
+    Example:
+        >>> heading("Table 3", [{"scale": "small", "seed": 0}, {"scale": "small", "seed": 1}])
+        "# Table 3, scale small (not the paper's), 2 seeds"
+    """
+    scale = records[0]["scale"]
+    own = scale if scale == "paper" else f"{scale} (not the paper's)"
+    return f"# {what}, scale {own}, {plural(len({record['seed'] for record in records}), of)}"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

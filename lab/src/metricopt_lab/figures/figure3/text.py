@@ -7,7 +7,7 @@ import torch
 
 from metricopt.core.ranks import rank_correlation
 from metricopt_lab.cells import Record
-from metricopt_lab.markdown import short, spread, table
+from metricopt_lab.markdown import heading, short, spread, table
 from metricopt_lab.statistics.differences import Difference
 
 PAIR: Mapping[str, str] = {"offline": "with L_oe", "offline-no-oe": "without L_oe"}
@@ -51,9 +51,7 @@ value function is followed and how makes no difference, and panels (b) and (c) t
 
 def figure3_text(records: Sequence[Record]) -> str:
     """All tables and verdicts."""
-    first = records[0]
-    seeds = len({record["seed"] for record in records})
-    parts = [f"# Figure 3: value functions on CIFAR-10, scale {first['scale']}, {seeds} seed(s)", NOTES]
+    parts = [heading("Figure 3: value functions on CIFAR-10", records), NOTES]
     for network in dict.fromkeys(record["data"] for record in records):
         mine = [record for record in records if record["data"] == network]
         before = spread([record["test_before"] for record in mine])

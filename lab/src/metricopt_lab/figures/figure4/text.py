@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from metricopt_lab.cells import Record
-from metricopt_lab.markdown import spread, table
+from metricopt_lab.markdown import heading, spread, table
 from metricopt_lab.statistics.differences import Difference
 
 METHODS: Mapping[str, str] = {
@@ -47,8 +47,7 @@ compare directions, not values."""
 def figure4_text(records: Sequence[Record]) -> str:
     """The table and the verdicts."""
     first = records[0]
-    runs = len({record["seed"] for record in records})
-    parts = [f"# Figure 4: 1 - AUCPR along finetuning on CIFAR-10, scale {first['scale']}, {runs} run(s)"]
+    parts = [heading("Figure 4: 1 - AUCPR along finetuning on CIFAR-10", records, of="run")]
     parts += [NOTES, first["problem"] + "."]
     parts += [f"1 - AUCPR on test images, lower is better, mean ± standard deviation; at step 0 {_start(records)}:"]
     parts += [_table(records), _verdicts(records), PUBLISHED]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from metricopt_lab.cells import Record
-from metricopt_lab.markdown import short, spread, table
+from metricopt_lab.markdown import heading, short, spread, table
 from metricopt_lab.statistics.paired import paired
 
 SOLUTIONS = {
@@ -32,9 +32,7 @@ and test images are the same for all, so spreads and tests say nothing about oth
 
 def figure_s2_text(records: Sequence[Record]) -> str:
     """The heights of solutions over all seeds, then the plane of the first seed."""
-    seeds = len({record["seed"] for record in records})
-    scale = records[0]["scale"]
-    parts = [f"# Figure S2: loss and metric surfaces, AUCPR on CIFAR-10, scale {scale}, {seeds} seed(s)"]
+    parts = [heading("Figure S2: loss and metric surfaces, AUCPR on CIFAR-10", records)]
     parts += [records[0]["problem"] + ".", NOTES, "## Solutions, mean ± standard deviation over seeds"]
     parts += [_heights(records), _order(records)]
     surfaces = [record for record in records if "solutions" in record]

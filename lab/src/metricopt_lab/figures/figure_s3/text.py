@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from statistics import mean
 
 from metricopt_lab.cells import Record
-from metricopt_lab.markdown import short, spread, table
+from metricopt_lab.markdown import heading, short, spread, table
 
 NAMES = {
     "optimize": "`optimize`: weights behind the body",
@@ -21,9 +21,7 @@ Notes
 
 def figure_s3_text(records: Sequence[Record]) -> str:
     """One table for each condition, and what it says."""
-    first = records[0]
-    folds = len({record["seed"] for record in records})
-    parts = [f"# Figure S3, scale {first['scale']} (not the paper's), {folds} fold{'s' if folds > 1 else ''}"]
+    parts = [heading("Figure S3", records, of="fold")]
     for condition in dict.fromkeys(record["data"] for record in records):
         some = [record for record in records if record["data"] == condition]
         parts += [f"## {condition.replace('_', ' ')}", _table(some), _answer(some)]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from metricopt_lab.cells import Record
-from metricopt_lab.markdown import short, spread, table
+from metricopt_lab.markdown import heading, short, spread, table
 from metricopt_lab.statistics.paired import paired
 
 PANELS: Mapping[str, Mapping[str, str]] = {
@@ -71,10 +71,8 @@ alike, so it cannot change this metric at all: that it fails here says nothing a
 
 def figure_s4_text(records: Sequence[Record]) -> str:
     """All tables and verdicts."""
-    first = records[0]
-    seeds = len({record["seed"] for record in records})
     parts = [
-        f"# Figure S4: ablations of the value function on CIFAR-10, scale {first['scale']}, {seeds} seed(s)",
+        heading("Figure S4: ablations of the value function on CIFAR-10", records),
         NOTES,
     ]
     for network in dict.fromkeys(record["data"] for record in records):

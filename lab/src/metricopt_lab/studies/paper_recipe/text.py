@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from statistics import mean
 
 from metricopt_lab.cells import Record
-from metricopt_lab.markdown import short, spread, table
+from metricopt_lab.markdown import heading, short, spread, table
 
 TELLS, MARGIN = 0.5, 0.005
 """From where a rank correlation counts as learnt, and by how much a gain has to be above the untrained control's."""
@@ -49,9 +49,7 @@ def recipe_text(records: Sequence[Record]) -> str:
         >>> "with both it works from 64 tasks (197 queries) on" in text
         True
     """
-    seeds = len({record["seed"] for record in records})
-    title = f"# The paper's recipe by its number of tasks, scale {records[0]['scale']}, {seeds} seed{'s' * (seeds > 1)}"
-    parts = [title]
+    parts = [heading("The paper's recipe by its number of tasks", records)]
     for data in dict.fromkeys(record["data"] for record in records):
         some = [record for record in records if record["data"] == data]
         before = mean(record["before"] for record in some)

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from statistics import mean
 
+from metricopt.report.words import plural
 from metricopt_lab.cells import Record
-from metricopt_lab.markdown import table
+from metricopt_lab.markdown import heading, table
 from metricopt_lab.studies.shelf.sources import SOURCES
 from metricopt_lab.studies.transfer.text import interval, needed, saved, verdict
 
@@ -15,13 +16,12 @@ uses it: by statistics of predictions, which know neither rows nor network. Need
 
 def shelf_text(records: Sequence[Record]) -> str:
     """The whole text."""
-    first, seeds = records[0], len({record["seed"] for record in records})
-    scale = "paper" if first["scale"] == "paper" else f"{first['scale']} (not the paper's)"
+    first = records[0]
     known = dict.fromkeys((r["method"], r["data"]) for r in records if r["method"] != "cold")
     tried = [(name, place) for name in SOURCES for place in SOURCES[name].elsewhere if (name, place) in known]
     header = ["entry", "tried in", "cold needs", "with it", "saved", "verdict"]
     return "\n\n".join([
-        f"# The shelf, scale {scale}, {seeds} seed{'s' if seeds > 1 else ''}",
+        heading("The shelf", records),
         f"{first['granted']} queries; {first['problem']}.",
         table(header, [_row(records, name, place) for name, place in tried]),
         NOTES,
@@ -54,4 +54,4 @@ def measured(records: Sequence[Record], name: str) -> str:
 def _part(records: Sequence[Record], name: str, place: str) -> str:
     less = saved(records, place, name)
     cold = mean(needed(r) for r in records if (r["data"], r["method"]) == (place, "cold"))
-    return f"{place} {interval(less)} of {cold:.0f} ({len(less)} seed{'s' if len(less) > 1 else ''})"
+    return f"{place} {interval(less)} of {cold:.0f} ({plural(len(less), 'seed')})"

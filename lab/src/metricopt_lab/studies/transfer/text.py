@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from statistics import mean, stdev
 
 from metricopt_lab.cells import Record
-from metricopt_lab.markdown import table
+from metricopt_lab.markdown import heading, table
 from metricopt_lab.statistics.paired import student_reach
 from metricopt_lab.studies.transfer.pairs import PAIRS
 
@@ -49,10 +49,9 @@ def saved(records: Sequence[Record], pair: str, method: str) -> list[float]:
 
 def transfer_text(records: Sequence[Record]) -> str:
     """The whole text."""
-    first, seeds = records[0], len({record["seed"] for record in records})
-    scale = "paper" if first["scale"] == "paper" else f"{first['scale']} (not the paper's)"
+    first = records[0]
     pairs = list(dict.fromkeys(record["data"] for record in records))
-    parts = [f"# Transfer, scale {scale}, {seeds} seed{'s' if seeds > 1 else ''}"]
+    parts = [heading("Transfer", records)]
     parts += [
         f"{first['granted']} queries; {first['problem']}.",
         *(f"**{pair}**: {PAIRS[pair].about}\n\n{_table(records, pair)}" for pair in pairs),

@@ -7,7 +7,7 @@ from statistics import mean, stdev
 from typing import NamedTuple
 
 from metricopt_lab.cells import Record
-from metricopt_lab.markdown import table
+from metricopt_lab.markdown import heading, table
 from metricopt_lab.tables.cifar.methods import OURS
 from metricopt_lab.tables.claims import WORDS, Claim, Difference, claims_table
 
@@ -164,8 +164,6 @@ def returned(record: Record, gated: Sequence[str] = OURS) -> Record:
 def table_text(number: int, records: Sequence[Record]) -> str:
     """The whole text of a table."""
     first = records[0]
-    seeds = len({record["seed"] for record in records})
-    scale = "paper" if first["scale"] == "paper" else f"{first['scale']} (not the paper's)"
     methods = list(dict.fromkeys(record["method"] for record in records))
     about = (
         f"{first['problem']}; {first['budget']} queries granted. In percent. The standard error of the pre-trained "
@@ -175,7 +173,7 @@ def table_text(number: int, records: Sequence[Record]) -> str:
     header = ["origin", "method", "test", "gain", "95% interval", "kept", "queries", "seconds"]
     published = [["published", name, value, "", "", "", "", ""] for name, value in PUBLISHED[number]]
     parts = [
-        f"# Table {number}, {TITLES[number]} on CIFAR-10, scale {scale}, {seeds} seed{'s' if seeds > 1 else ''}",
+        heading(f"Table {number}, {TITLES[number]} on CIFAR-10", records),
         about,
         table(header, [_row(records, method) for method in methods] + published),
         "MetricOpt less a rival, each with the queries that the table tells and with the acceptance test (mean ± "

@@ -7,7 +7,7 @@ from itertools import groupby
 from statistics import mean, stdev
 
 from metricopt_lab.cells import Record
-from metricopt_lab.markdown import short, spread, table
+from metricopt_lab.markdown import heading, short, spread, table
 from metricopt_lab.problems.tabular_scales import SCALES
 from metricopt_lab.tables.claims import WORDS, Claim, Difference, claims_table
 
@@ -63,10 +63,7 @@ def table3_text(records: Sequence[Record]) -> str:
         >>> print(table3_text([record]).splitlines()[0])
         # Table 3, scale smoke (not the paper's), 1 seed
     """
-    first = records[0]
-    seeds = len({record["seed"] for record in records})
-    scale = "paper" if first["scale"] == "paper" else f"{first['scale']} (not the paper's)"
-    parts = [f"# Table 3, scale {scale}, {seeds} seed{'s' if seeds > 1 else ''}"]
+    parts = [heading("Table 3", records)]
     for (data, sampling), some in groupby(records, lambda record: (record["data"], record["sampling"])):
         parts += _section(data, sampling, list(some))
     return "\n\n".join([*parts, _health(records), NOTES]) + "\n"

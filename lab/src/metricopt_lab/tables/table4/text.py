@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from statistics import mean, stdev
 
 from metricopt_lab.cells import Record
-from metricopt_lab.markdown import table
+from metricopt_lab.markdown import heading, table
 from metricopt_lab.tables.claims import Difference, verdict
 from metricopt_lab.tables.table4.methods import METHODS
 
@@ -70,13 +70,12 @@ def _combined(records: Sequence[Record], weights: Mapping[str, int]) -> Differen
 
 def table4_text(records: Sequence[Record]) -> str:
     """The whole text."""
-    first, seeds = records[0], len({record["seed"] for record in records})
-    scale = "paper" if first["scale"] == "paper" else f"{first['scale']} (not the paper's)"
+    first = records[0]
     methods = list(dict.fromkeys(record["method"] for record in records))
     error = 100 * first["test_standard_error"]
     header = ["method", "top-1", "top-5", "gain, top-1", "queries here", "elsewhere", "published top-1", "top-5"]
     parts = [
-        f"# Table 4, NASNet-A on Tiny ImageNet, scale {scale}, {seeds} seed{'s' if seeds > 1 else ''}",
+        heading("Table 4, NASNet-A on Tiny ImageNet", records),
         f"{first['problem']}. In percent. The standard error of the pre-trained network's top-1 due to the test images "
         f"is {error:.2f}; differences are paired and resolve more.",
         table(header, [_row(records, method) for method in methods]),

@@ -6,7 +6,7 @@ from statistics import fmean
 import numpy as np
 
 from metricopt_lab.cells import Record
-from metricopt_lab.markdown import short, spread, table
+from metricopt_lab.markdown import heading, short, spread, table
 from metricopt_lab.statistics.differences import Difference
 
 PUBLISHED = [
@@ -58,10 +58,7 @@ Notes
 
 def table5_text(records: Sequence[Record]) -> str:
     """All conditions, one below the other."""
-    first = records[0]
-    seeds = len({record["seed"] for record in records})
-    scale = "paper" if first["scale"] == "paper" else f"{first['scale']} (not the paper's)"
-    parts = [f"# Table 5, scale {scale}, {seeds} seed{'s' if seeds > 1 else ''}"]
+    parts = [heading("Table 5", records)]
     for condition in dict.fromkeys(record["data"] for record in records):
         parts += _section(condition, [record for record in records if record["data"] == condition])
     published = table(["method", *(f"R@{k}" for k in (1, 10, 100, 1000))],

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from statistics import mean
 
 from metricopt_lab.cells import Record
-from metricopt_lab.markdown import short, spread, table
+from metricopt_lab.markdown import heading, short, spread, table
 from metricopt_lab.tables.table6.gains import Gain, gain_of, returned
 from metricopt_lab.tables.table6.methods import METHODS, OURS
 
@@ -54,9 +54,7 @@ Notes
 def table6_text(records: Sequence[Record]) -> str:
     """All tables, one pair for each condition."""
     first = records[0]
-    folds = len({record["seed"] for record in records})
-    scale = "paper" if first["scale"] == "paper" else f"{first['scale']} (not the paper's)"
-    parts = [f"# Table 6, scale {scale}, {folds} fold{'s' if folds > 1 else ''}, {first['budget']} queries granted"]
+    parts = [f"{heading('Table 6', records, of='fold')}, {first['budget']} queries granted"]
     for condition in dict.fromkeys(record["data"] for record in records):
         some = [record for record in records if record["data"] == condition]
         parts += _section(condition, some)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from statistics import mean, stdev
 
 from metricopt_lab.cells import Record
-from metricopt_lab.markdown import table
+from metricopt_lab.markdown import heading, table
 
 PUBLISHED = (
     ("RMSProp + cross-entropy", "73.5", "91.5"),
@@ -33,14 +33,12 @@ def table_s1_text(records: Sequence[Record]) -> str:
         True
     """
     first = records[0]
-    seeds = len({record["seed"] for record in records})
     methods = list(dict.fromkeys(record["method"] for record in records))
     header = ["origin", "method", "top-1", "against pretrained", "top-5", "against pretrained", "queries", "seconds"]
     ours = [_row(records, method) for method in methods]
     published = [["published", name, top1, "", top5, "", "", ""] for name, top1, top5 in PUBLISHED]
     return "\n\n".join([
-        f"# Table S1, top-1 and top-5 accuracy on Tiny ImageNet, scale {first['scale']} (not the paper's), "
-        f"{seeds} seed{'s' if seeds > 1 else ''}",
+        heading("Table S1, top-1 and top-5 accuracy on Tiny ImageNet", records),
         f"{first['problem']}. In percent.",
         table(header, ours + published),
         NOTES,
