@@ -24,7 +24,7 @@ from metricopt.search import Recipe
 from metricopt.task.oracle import Oracle
 from metricopt_lab.cells import EXPERIMENTS, Record, ScaledCell, ScaledExperiment
 from metricopt_lab.data.cifar10 import FINGERPRINT
-from metricopt_lab.figures.figure4.learned import LEARNED_VERSIONS, WEIGHTS, learned, power_sign
+from metricopt_lab.figures.figure4.learned import VERSIONS, WEIGHTS, learned, power_sign
 from metricopt_lab.figures.figure4.plot import draw_curves
 from metricopt_lab.figures.figure4.text import LOSS_OF, METHODS, figure4_text
 from metricopt_lab.figures.film_paths import OPTIMIZERS, Tuned, film_problem, loss_led_path, tuned
@@ -119,8 +119,8 @@ class Figure4(ScaledExperiment[Problem]):
         }
 
     def version_of(self, method: str) -> int:
-        """Learned optimizers, which no search changes, have a version of their own."""
-        return LEARNED_VERSIONS[method] if method in LEARNED_VERSIONS else super().version_of(method)
+        """All but the search, which has its own, are of versions told here."""
+        return VERSIONS[method] if method in VERSIONS else super().version_of(method)
 
     def text(self, records: Sequence[Record]) -> str:
         """Ends of the curves, paired differences, and what becomes of the paper's claim."""

@@ -1,4 +1,4 @@
-"""The learned optimizers of Figure 4, and PowerSign-cd."""
+"""The learned optimizers of Figure 4, PowerSign-cd, and versions of all that no search changes."""
 
 from collections.abc import Callable
 from functools import partial
@@ -19,7 +19,11 @@ from metricopt_lab.optimizers.own import OWN_VERSION
 from metricopt_lab.optimizers.paths import Metric, learned_path
 from metricopt_lab.optimizers.power_sign import PowerSign
 
-LEARNED_VERSIONS = {
+VERSIONS = {
+    "sgd": 2,
+    "adam": 2,
+    "metricopt_sgd": 2,
+    "metricopt_adam": 2,
     "power_sign": 1,
     "lstm": 1,
     "mlp": 1,
