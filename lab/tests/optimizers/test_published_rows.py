@@ -9,7 +9,7 @@ import pytest
 from metricopt.paper.learned.weights import load_optimizer
 from metricopt_lab.cells import Store
 from metricopt_lab.figures.figure4.experiment import EFFORTS, NETWORK
-from metricopt_lab.figures.figure4.learned import LEARNED_VERSIONS, WEIGHTS, learned
+from metricopt_lab.figures.figure4.learned import VERSIONS, WEIGHTS, learned
 from metricopt_lab.figures.film_paths import film_problem
 
 RECORDS = Path(__file__).parents[3] / "results" / "figure4.jsonl"
@@ -32,7 +32,7 @@ def problem():
 @pytest.mark.parametrize("method", SHIPPED)
 def test_shipped_weights_give_the_published_row(method):
     found = [each for each in Store(RECORDS).values() if (each["method"], each["seed"]) == (method, 0)]
-    assert len(found) == 1 and found[0]["version"] == LEARNED_VERSIONS[method]
+    assert len(found) == 1 and found[0]["version"] == VERSIONS[method]
     oracle = problem().oracle(queries=None)
     tries = learned(method, oracle, steps=EFFORTS["small"].steps, seed=0, value=None)
     end = tries.path_at(found[0]["rate"])[-1:]
