@@ -29,14 +29,18 @@ CLAIMS = (
 )
 """Words, the better row, the other one, and by how many points of top-1."""
 
+LOSSES = ("rmsprop", "power_sign", "ala")
+"""Rows that follow a loss, at rates that were not tuned here."""
+
 NOTES = """\
 All rows begin at one pre-trained network and have as many further steps: the loss's rows of all weights, with images
 mirrored and shifted as in pre-training, MetricOpt's of phi. Not among them, as in the paper, are the paths that a value
 function is learnt from; further runs have further steps, of theta as many again and of phi a fifth. Our default search
-follows the loss for 500 steps first. Queries elsewhere (meta-training) and on the new task are told apart. A claim is
-confirmed if the 95% interval of the paired difference is above 0, not confirmed if it is not and ends below the
-published difference, and not resolvable here if it holds both. The published figures are of ImageNet and a NASNet-A a
-hundred times as large: what can be compared are differences, not levels."""
+follows the loss for 500 steps first. Rates of theta were not tuned: where a loss ends below the pre-trained network,
+which is what a rate of 0 gives, a row has to beat that instead. Queries elsewhere (meta-training) and on the new task
+are told apart. A claim is confirmed if the 95% interval of the paired difference is above 0, not confirmed if it is not
+and ends below the published difference, and not resolvable here if it holds both. The published figures are of ImageNet
+and a NASNet-A a hundred times as large: what can be compared are differences, not levels."""
 
 
 def gain_of(records: Sequence[Record], method: str, rival: str = "pretrained") -> Difference:
@@ -100,9 +104,17 @@ def _row(records: Sequence[Record], method: str) -> list[str]:
 
 def _claim(records: Sequence[Record], words: str, method: str, rival: str, published: float) -> list[str]:
     known = {record["method"] for record in records}
-    found = gain_of(records, method, rival) if {method, rival} <= known else None
-    shown = "—" if found is None else f"{100 * found.mean:+.2f} ± {100 * found.error:.2f}"
+    if not {method, rival} <= known:
+        return [words, f"{published:+.1f}", "—", verdict(None, published / 100)]
+    against = _at_its_best(records, rival)
+    found = gain_of(records, method, against)
+    shown = f"{100 * found.mean:+.2f} ± {100 * found.error:.2f}{' (over the pre-trained)' if against != rival else ''}"
     return [words, f"{published:+.1f}", shown, verdict(found, published / 100)]
+
+
+def _at_its_best(records: Sequence[Record], rival: str) -> str:
+    """A loss that loses might have had a rate of 0: to beat it is to beat the pre-trained network too."""
+    return "pretrained" if rival in LOSSES and gain_of(records, rival).mean < 0 else rival
 
 
 def _rounds(records: Sequence[Record]) -> list[list[str]]:
