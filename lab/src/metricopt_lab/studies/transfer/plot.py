@@ -31,7 +31,7 @@ def draw_needed(records: Sequence[Record], path: Path) -> None:
     axes.set_ylim(len(pairs) - 0.5, -0.5)
     axes.tick_params(labelsize=8)
     axes.set_xlabel("queries until the gain of a cold search is reached (ticks: seeds)", fontsize=8)
-    axes.legend(fontsize=7, ncols=3, loc="upper center", bbox_to_anchor=(0.5, 1.2), frameon=False)
+    figure.legend(fontsize=7, ncols=6, loc="outside upper center", frameon=False)
     axes.grid(axis="x", color="#dddddd", linewidth=0.5)
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=150)

@@ -16,12 +16,11 @@ def draw_gains(records: Sequence[Record], path: Path) -> None:
     axes = figure.add_subplot()
     axes.axvline(0, color="#444444", linewidth=0.8)
     for height, method in enumerate(methods):
-        found, colour = gain_of(records, method), "#D55E00" if "metricopt" in method else "#666666"
+        ours = "metricopt" in method or method.endswith("_run")
+        found, colour = gain_of(records, method), "#D55E00" if ours else "#666666"
         each = [100 * record["gain"] for record in records if record["method"] == method]
         axes.plot(each, [height] * len(each), "|", color=colour, alpha=0.5, markersize=7)
-        axes.errorbar(
-            100 * found.mean, height, xerr=196 * found.error, fmt="o", color=colour, markersize=4, capsize=2.5
-        )
+        axes.errorbar(100 * found.mean, height, xerr=100 * found.half, fmt="o", color=colour, markersize=4, capsize=2.5)
     axes.set_yticks(range(len(methods)), methods, fontsize=8)
     axes.set_ylim(len(methods) - 0.5, -0.5)
     axes.tick_params(labelsize=8)
