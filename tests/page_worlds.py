@@ -98,7 +98,7 @@ def few_iterations(**settings: Any) -> MetaTraining:
 
 
 def successors(_: Path) -> dict[str, Any]:
-    """Three networks, the rows that two of them are asked about, and those of the third."""
+    """Three networks, the rows that two of them are asked about, and those of the third; one with a single output."""
     draw = torch.Generator().manual_seed(0)
     x = torch.randn(1200, 4, generator=draw)
     y = (x[:, 0] + 0.5 * torch.randn(1200, generator=draw) > 0.5).long()
@@ -108,7 +108,7 @@ def successors(_: Path) -> dict[str, Any]:
     ]
     parts = [(x[at : at + 300], y[at : at + 300]) for at in range(0, 1200, 300)]
     names = ("net", "other", "third_net", "train", "val", "more", "new")
-    return {"metric": "macro_f1", **dict(zip(names, (*nets, *parts), strict=True))}
+    return {"metric": "macro_f1", "scorer": nn.Linear(4, 1), **dict(zip(names, (*nets, *parts), strict=True))}
 
 
 WORLDS: dict[str, Callable[[Path], dict[str, Any]]] = {
