@@ -1,5 +1,6 @@
 """`metricopt shelve`."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -43,4 +44,4 @@ def shelve_command(
             f"run `metricopt run shelf --out {results}` first"
         )
     entry = put_on_shelf(learnt(name, scale), name, about=SOURCES[name].about, measured=words, folder=out or SHELF)
-    deliver(f"{entry.name}: {entry.about}\n{entry.measured}", entry.__dict__, json)
+    deliver(f"{entry.name}: {entry.about}\n{entry.measured}", asdict(entry), json)
