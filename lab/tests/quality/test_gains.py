@@ -126,6 +126,13 @@ def test_the_calls_a_rival_needs_are_its_smallest_budget_that_reaches_ours():
     assert queries_needed(found, "rival", [50, 150]) == "more than 150"
 
 
+def test_what_a_rival_needs_is_told_up_to_its_own_largest_budget():
+    rivals = [record(method="rival", queries=queries, gain=0.1) for queries in (50, 150)]
+    found = normalised([record(queries=50, gain=0.2), record(queries=500, gain=0.3), *rivals])
+    assert queries_needed(found, "rival", [50, 150, 500]) == "more than 150"
+    assert queries_needed(found, "unknown", [50, 150, 500]) == "not measured"
+
+
 def test_seconds_are_compared_by_kind_of_network():
     records = [record(), record(method="finetune_bias", cpu_seconds=2.0), record(problem="cifar_aucpr_logit")]
     assert ratio(records, "metricopt", "finetune_bias", 150) == {"MLP": 2.0}

@@ -140,11 +140,11 @@ def needed_table(records: Sequence[Record]) -> str:
 
 def queries_needed(found: dict[tuple[str, int], Normalised], rival: str, budgets: Sequence[int]) -> str:
     """The smallest budget at which a rival's mean is not below ours at the first one, in words."""
-    for queries in budgets:
-        known = (rival, queries) in found
-        if known and difference(found[OURS, budgets[0]], found[rival, queries]).mean < _NOTHING:
+    measured = [queries for queries in budgets if (rival, queries) in found]
+    for queries in measured:
+        if difference(found[OURS, budgets[0]], found[rival, queries]).mean < _NOTHING:
             return f"{queries:,} or fewer" if queries == budgets[0] else f"{queries:,}"
-    return f"more than {budgets[-1]:,}"
+    return f"more than {measured[-1]:,}" if measured else "not measured"
 
 
 def time_table(records: Sequence[Record]) -> str:
