@@ -11,7 +11,7 @@ from metricopt.metrics import mcr
 from metricopt_lab.cells import Settings
 from metricopt_lab.problems import Problem
 from metricopt_lab.tables.cifar.methods import ADVANCED, BUDGETS, Bench, budget_of
-from metricopt_lab.tables.cifar.text import PUBLISHED, gain_of, table_text
+from metricopt_lab.tables.cifar.text import PUBLISHED, gain_of, lead_over, table_text
 from metricopt_lab.tables.table2 import Table2
 
 
@@ -53,7 +53,8 @@ def problem():
 
 
 def test_a_gain_has_the_spread_over_seeds_and_the_sampling_of_test_images_in_its_error():
-    gain = gain_of(RECORDS, "metricopt", "cma_es")
+    gain = lead_over(RECORDS, "metricopt", "cma_es")
+    assert gain is not None
     assert (gain.mean, gain.seeds) == (pytest.approx(0.02), 2)
     assert gain.spread == pytest.approx(math.sqrt(2) * 0.01)
     assert gain.test_error == pytest.approx(0.0, abs=1e-12)  # both move together from resample to resample
@@ -74,6 +75,14 @@ def test_the_text_has_every_method_beside_every_published_figure(number):
     assert all(f"| {name}" in text and f"| {value}" in text for name, value in PUBLISHED[number])
     assert "+2.00 ± 1.00" in text  # metricopt less cma_es
     assert "+3.00 ± 1.41" in text  # cma_es less the original, seed by seed
+
+
+def test_rows_measured_alone_or_on_other_seeds_are_told_and_not_compared():
+    alone = [record("cma_es", 0, 0.02, [0.01, 0.02, 0.03]), record("metricopt", 1, 0.05, [0.04, 0.05, 0.06])]
+    assert lead_over(alone, "metricopt", "cma_es") is None
+    for some in (alone[:1], alone[1:], alone):
+        text = table_text(1, some)
+        assert all(f"{100 * each['gain']:+.2f}" in text for each in some) and "not measured" in text
 
 
 def test_bias_and_temperature_are_all_that_is_tuned_and_mend_a_class_that_is_hardly_predicted(problem):

@@ -133,24 +133,41 @@ class Gain(NamedTuple):
         return math.hypot(self.spread / math.sqrt(self.seeds), self.test_error)
 
 
-def gain_of(records: Sequence[Record], method: str, rival: str = "ce") -> Gain:
-    """Gain of a method over a rival, seed by seed, with the same resamples of the test images.
+def gain_of(records: Sequence[Record], method: str) -> Gain:
+    """Gain of a method over the network as it was, seed by seed, which every record holds by itself.
 
     Example:
         >>> record = dict(method="metricopt", seed=0, gain=0.1, resampled_gains=[0.09, 0.11], accepted=True)
-        >>> gain_of([record, {**record, "method": "ce", "gain": 0.0, "resampled_gains": [0.0, 0.0]}], "metricopt").mean
+        >>> gain_of([record], "metricopt").mean
         0.1
+    """
+    mine = [returned(record) for record in records if record["method"] == method]
+    return _gain([record["gain"] for record in mine], [record["resampled_gains"] for record in mine])
+
+
+def lead_over(records: Sequence[Record], method: str, rival: str) -> Gain | None:
+    """Gain of a method over a rival, with the same resamples of the test images; None where no seed has both.
+
+    Example:
+        >>> record = dict(method="metricopt", seed=0, gain=0.1, resampled_gains=[0.09, 0.11], accepted=True)
+        >>> other = {**record, "method": "moew", "gain": 0.04, "resampled_gains": [0.03, 0.05]}
+        >>> round(lead_over([record, other], "metricopt", "moew").mean, 2)
+        0.06
     """
     # Beside a search that returns the original unless it is surely better, a rival may do so too.
     gated = (*OURS, method, rival) if {method, rival} & set(OURS) else OURS
     mine, theirs = ({r["seed"]: returned(r, gated) for r in records if r["method"] == name} for name in (method, rival))
-    seeds = sorted(mine.keys() & theirs.keys())
-    gains = [mine[seed]["gain"] - theirs[seed]["gain"] for seed in seeds]
-    pairs = [(mine[seed]["resampled_gains"], theirs[seed]["resampled_gains"]) for seed in seeds]
+    pairs = [(mine[seed], theirs[seed]) for seed in sorted(mine.keys() & theirs.keys())]
+    if not pairs:
+        return None
+    resampled = [[a - b for a, b in zip(*(each["resampled_gains"] for each in pair), strict=True)] for pair in pairs]
+    return _gain([one["gain"] - other["gain"] for one, other in pairs], resampled)
+
+
+def _gain(gains: Sequence[float], resampled: Sequence[Sequence[float]]) -> Gain:
     # The test images are the same for all seeds, so the mean over seeds is resampled, not each seed by itself.
-    each = [[a - b for a, b in zip(*pair, strict=True)] for pair in pairs]
-    resampled = [mean(some) for some in zip(*each, strict=True)]
-    return Gain(mean(gains), stdev(gains) if len(gains) > 1 else 0.0, stdev(resampled), len(seeds))
+    means = [mean(some) for some in zip(*resampled, strict=True)]
+    return Gain(mean(gains), stdev(gains) if len(gains) > 1 else 0.0, stdev(means), len(gains))
 
 
 def returned(record: Record, gated: Sequence[str] = OURS) -> Record:
@@ -207,12 +224,11 @@ def _row(records: Sequence[Record], method: str) -> list[str]:
 
 def _against(records: Sequence[Record], claim: Claim, method: str) -> Difference | None:
     """Of a method and the best of a rival's rows, where both were measured."""
-    known = {record["method"] for record in records}
-    if method not in known or not known & set(claim.rivals):
+    rivals = {record["method"] for record in records} & set(claim.rivals)
+    if not rivals:
         return None
-    rival = max(known & set(claim.rivals), key=lambda name: gain_of(records, name).mean)
-    gain = gain_of(records, method, rival)
-    return Difference(gain.mean, gain.error, gain.seeds)
+    gain = lead_over(records, method, max(rivals, key=lambda name: gain_of(records, name).mean))
+    return gain and Difference(gain.mean, gain.error, gain.seeds)
 
 
 def _percent(values: Sequence[float], *, sign: bool = False) -> str:
@@ -222,8 +238,10 @@ def _percent(values: Sequence[float], *, sign: bool = False) -> str:
 
 def _duels(records: Sequence[Record], methods: Sequence[str]) -> str:
     ours = [method for method in OURS if method in methods]
-    rows = []
-    for rival in (method for method in methods if method not in OURS):
-        gains = [gain_of(records, one, rival) for one in ours]
-        rows.append([rival, *(f"{100 * gain.mean:+.2f} ± {100 * gain.error:.2f}" for gain in gains)])
-    return table(["rival", *ours], rows)
+    rivals = [method for method in methods if method not in OURS]
+    return table(["rival", *ours], [[rival, *(_duel(records, one, rival) for one in ours)] for rival in rivals])
+
+
+def _duel(records: Sequence[Record], ours: str, rival: str) -> str:
+    gain = lead_over(records, ours, rival)
+    return "" if gain is None else f"{100 * gain.mean:+.2f} ± {100 * gain.error:.2f}"
