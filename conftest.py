@@ -6,6 +6,8 @@ import pytest
 import torch
 from hypothesis import settings
 
+from metricopt.paper import preset
+
 # A deadline measures the machine's other guests, not the code.
 settings.register_profile("shared machine", deadline=None)
 settings.load_profile("shared machine")
@@ -20,3 +22,10 @@ def the_same_start() -> Iterator[None]:
     yield
     # Commands make numbers next to zero zero, for speed; the next test must not inherit that.
     torch.set_flush_denormal(False)
+
+
+@pytest.fixture
+def quick_paper(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The paper's presets without going through few tasks again and again, which takes most of their time."""
+    for name in ("PAPER", "PAPER_LETTER"):
+        monkeypatch.setattr(preset, name, getattr(preset, name).once)

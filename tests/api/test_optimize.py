@@ -78,6 +78,7 @@ def improved(net):
     return optimised(net)
 
 
+@pytest.mark.usefixtures("quick_paper")
 @pytest.mark.parametrize("preset", ["default", "paper"])
 @pytest.mark.filterwarnings(f"ignore::{FlatValueWarning.__module__}.{FlatValueWarning.__name__}")
 def test_the_same_seed_gives_the_same_result_bit_for_bit_and_another_does_not(preset):
@@ -95,6 +96,7 @@ def test_the_random_state_of_the_process_neither_matters_nor_changes(improved):
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
+@pytest.mark.usefixtures("quick_paper")
 @pytest.mark.parametrize("preset", ["default", "paper"])
 @pytest.mark.filterwarnings(f"ignore::{FlatValueWarning.__module__}.{FlatValueWarning.__name__}")
 def test_weights_buffers_modes_and_gradient_flags_of_the_net_stay_as_they_were(preset):
@@ -162,6 +164,7 @@ def test_the_metric_is_never_asked_more_often_than_granted_and_every_call_is_cou
 
 
 @pytest.mark.filterwarnings(f"ignore::{FlatValueWarning.__module__}.{FlatValueWarning.__name__}")
+@pytest.mark.usefixtures("quick_paper")
 def test_the_papers_preset_keeps_to_its_queries_too():
     counted = Counted()
     result = optimised(metric=mo.Metric(counted, on="labels", goal="max"), preset="paper", queries=20)

@@ -9,7 +9,10 @@ from metricopt.losses import cross_entropy
 from metricopt.run.events import NAME, read_events
 
 # Twenty trajectories teach the paper's value network nothing, which is beside the point here.
-pytestmark = pytest.mark.filterwarnings("ignore::metricopt.core.errors.FlatValueWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::metricopt.core.errors.FlatValueWarning"),
+    pytest.mark.usefixtures("quick_paper"),
+]
 
 DRAW = torch.Generator().manual_seed(0)
 X = torch.randn(700, 3, generator=DRAW)

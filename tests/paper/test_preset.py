@@ -101,6 +101,7 @@ def test_a_path_whose_end_has_no_answer_is_worse_than_any_other(monkeypatch):
     assert (found.reach, found.costs.tolist()[1]) == (pytest.approx(0.1), math.inf)
 
 
+@pytest.mark.usefixtures("quick_paper")
 @pytest.mark.filterwarnings("ignore::metricopt.core.errors.FlatValueWarning")
 @pytest.mark.parametrize("preset", ["paper", "paper-letter"])
 def test_a_preset_has_the_paper_s_adapter_alone_and_its_text_warns(preset, recwarn):

@@ -100,7 +100,7 @@ def test_two_rounds_learn_from_as_many_observations_as_one(bench):
     assert measured_value(bench, "rounds")["queries"] == SMOKE.tasks * SMOKE.observations + len(SMOKE.rates)
 
 
-@pytest.mark.parametrize("name", ["offline", "paper"])
+@pytest.mark.parametrize("name", ["offline", "reptile"])
 def test_a_value_function_is_judged_by_held_out_observations(bench, name):
     record, (phi, costs) = measured_value(bench, name), bench.unseen
     errors = [

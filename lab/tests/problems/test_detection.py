@@ -31,7 +31,7 @@ def test_five_seeds_report_on_each_image_once_and_search_none_of_them():
         assert len(search) > len(accept) > len(test)
 
 
-def test_without_weights_one_sentence_says_how_to_make_them(monkeypatch, tmp_path):
+def test_without_weights_one_sentence_says_how_to_make_them(torchvision, monkeypatch, tmp_path):
     monkeypatch.setenv("METRICOPT_DETECTOR", str(tmp_path / "none.safetensors"))
     with pytest.raises(DataError, match="metricopt pretrain bccd_faster_rcnn"):
         trained_detector()
