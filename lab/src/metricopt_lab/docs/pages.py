@@ -35,7 +35,8 @@ def cifar10(results: Path, docs: Path) -> str:
 
 def paper_recipe(results: Path, docs: Path) -> str:
     """What it takes for the paper's recipe to work."""
-    return _page(docs, "paper_recipe", [_recorded("paper-recipe", results)], pictures=True)
+    names = ["paper-recipe", *(["paper-rates"] if (results / "paper-rates.jsonl").exists() else [])]
+    return _page(docs, "paper_recipe", [_recorded(name, results) for name in names], pictures=True)
 
 
 def detection(results: Path, docs: Path) -> str:

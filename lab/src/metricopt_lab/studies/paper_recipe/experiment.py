@@ -15,6 +15,7 @@ from metricopt.paper.training import Training
 from metricopt_lab.cells import EXPERIMENTS, Record, ScaledCell, ScaledExperiment
 from metricopt_lab.data.cifar10 import FINGERPRINT
 from metricopt_lab.problems.cifar import NETWORKS
+from metricopt_lab.problems.problem import Part
 from metricopt_lab.problems.tabular_scales import SCALES, fingerprint
 from metricopt_lab.studies.paper_recipe.ground import Ground, ground_of
 from metricopt_lab.studies.paper_recipe.plot import draw_recipe
@@ -70,7 +71,7 @@ class PaperRecipe(ScaledExperiment[Ground]):
         """Rank correlation on trajectories never seen, and the gain on test rows of the path that it leads."""
         variant, _, number = cell.method.rpartition("-")
         found = FINGERPRINT if cell.data in NETWORKS else fingerprint(cell.data)
-        return {**_measured(ground, variant, int(number)), "fingerprint": found}
+        return {**measured(ground, variant, int(number)), "fingerprint": found}
 
     def version_of(self, method: str) -> int:  # noqa: ARG002
         """One for all."""
@@ -85,13 +86,14 @@ class PaperRecipe(ScaledExperiment[Ground]):
         draw_recipe(records, folder / self.pictures[0])
 
 
-def _measured(ground: Ground, variant: str, tasks: int) -> Record:
+def measured(ground: Ground, variant: str, tasks: int, *, part: Part = "test") -> Record:
+    """The recipe with so many trajectories: what its value function tells, and what it gains on a part of the data."""
     began, problem, seed = time.perf_counter(), ground.problem, ground.problem.seed
     stages = ground.stages.trained_by(VARIANTS[variant])
     learnt = learn_from(ground.oracle, ground.paths(tasks), stages, seed=seed)
     found = follow(ground.oracle, learnt, seed=seed, stages=stages)
     pair = torch.stack([torch.zeros_like(found.phi), found.phi])
-    before, after = problem.costs(pair, "test").tolist()
+    before, after = problem.costs(pair, part).tolist()
     return {
         "variant": variant,
         "tasks": tasks,

@@ -36,6 +36,11 @@ class Ground:
         self.stages = settled(self.oracle.task, stages, seed=problem.seed)
         self._known: list[Trajectory] = []
 
+    def faster(self, factor: float) -> "Ground":
+        """The same problem with another collection, at so many times the rate."""
+        assert self.stages.lr is not None, "settled"
+        return Ground(self.problem, replace(self.stages, lr=factor * self.stages.lr))
+
     def paths(self, tasks: int) -> Trajectory:
         """The first so many trajectories."""
         while sum(len(some.phi) for some in self._known) < tasks:
