@@ -7,7 +7,7 @@ from metricopt_lab.quality.duels import differences, duel, word
 from metricopt_lab.quality.gains import best_gains, difference, interval, mean_of, normalised, seen
 from metricopt_lab.quality.readme import readme_part
 from metricopt_lab.quality.recipes import by_recipe, widest
-from metricopt_lab.quality.tables import markdown, ordered, queries_needed
+from metricopt_lab.quality.tables import gain_table, markdown, ordered, queries_needed
 from metricopt_lab.quality.targets import better, fewer_queries, highest, not_worse, targets
 from metricopt_lab.quality.timing import ratio
 from metricopt_lab.statistics.paired import paired
@@ -33,6 +33,13 @@ def family(problem=P, **gains):
 def test_the_best_gain_is_a_mean_over_seeds_of_one_method_at_one_budget():
     records = [*family(a=(0.1, 0.3), b=(0.4, -0.2)), record(method="b", queries=500, seed=0, gain=0.15)]
     assert best_gains(records)[P] == pytest.approx(0.2)
+
+
+def test_the_lucky_seed_of_a_method_that_has_no_other_is_not_the_best_gain_and_is_told_as_one_seed():
+    records = [record(seed=seed, gain=0.1) for seed in range(3)] + [record(method="lucky", seed=0, gain=0.4)]
+    assert best_gains(records)[P] == pytest.approx(0.1)
+    assert "| 4.00 (4.00 .. 4.00), 1 seed |" in gain_table(records)
+    assert "1.00 (1.00 .. 1.00) " in gain_table(records)
 
 
 def test_normalised_gains_are_shares_of_the_best_and_a_loss_counts_minus_one_at_most():

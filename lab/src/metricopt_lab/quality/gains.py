@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from metricopt.report.words import plural
 from metricopt_lab.cells import Record
 from metricopt_lab.problems.zoo import PROBLEMS
 
@@ -72,14 +73,21 @@ def gains(records: Iterable[Record], view: View = "returned") -> dict[tuple[str,
 def best_gains(records: Iterable[Record]) -> dict[str, float]:
     """The best mean gain over seeds that any method reached at any budget, of each problem.
 
+    Of those with as many seeds as any: the mean of fewer is the better the luckier they were.
+
     Example:
         >>> record = {"problem": "p", "method": "m", "queries": 50, "seed": 0, "cost_before": 0.5, "cost_returned": 0.3}
         >>> best_gains([record, record | {"queries": 150, "cost_returned": 0.25}])
         {'p': 0.25}
     """
     best: dict[str, float] = defaultdict(lambda: LEAST_BEST)
-    for (problem, _, _), by_seed in gains(records).items():
-        best[problem] = max(best[problem], fmean(by_seed.values()))
+    found = gains(records)
+    most: dict[str, int] = defaultdict(int)
+    for (problem, _, _), by_seed in found.items():
+        most[problem] = max(most[problem], len(by_seed))
+    for (problem, _, _), by_seed in found.items():
+        if len(by_seed) == most[problem]:
+            best[problem] = max(best[problem], fmean(by_seed.values()))
     return dict(best)
 
 
@@ -120,6 +128,20 @@ def interval(some: Mapping[str, BySeed]) -> Interval:
     means = resampled[taken, np.arange(DRAWS)[:, None], np.arange(count)].mean(-1)
     low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Interval(mean_of(dict(some)), float(low), float(high), count)
+
+
+def told(found: Mapping[tuple[str, int], Normalised], method: str, queries: int) -> str:
+    """The interval of a method at a budget in words, with its seeds where other methods have more on a problem.
+
+    Example:
+        >>> some = {"p": {0: 0.5, 1: 0.5}}
+        >>> print(told({("m", 50): some, ("n", 50): {"p": {0: 0.5}}}, "n", 50))
+        .50 (.50 .. .50), 1 seed
+    """
+    mine = found[method, queries]
+    others = [each for (_, budget), each in found.items() if budget == queries]
+    fewer = [len(mine[p]) for p in mine if len(mine[p]) < max(len(each.get(p, ())) for each in others)]
+    return f"{interval(mine)}, {plural(min(fewer), 'seed')}" if fewer else str(interval(mine))
 
 
 def difference(ours: Normalised, theirs: Normalised) -> Interval:

@@ -6,7 +6,7 @@ from statistics import fmean
 from metricopt_lab.cells import Record
 from metricopt_lab.markdown import table
 from metricopt_lab.problems.zoo import Half
-from metricopt_lab.quality.gains import interval, normalised, seen
+from metricopt_lab.quality.gains import normalised, seen, told
 from metricopt_lab.quality.methods import OUR_VERSION
 from metricopt_lab.quality.recipes import widest
 from metricopt_lab.quality.tables import ordered
@@ -49,10 +49,10 @@ def gain_and_seconds(records: Sequence[Record]) -> str:
     full = max(len(each) for each in found.values())
     lines = []
     for method in ordered(records):
-        some = [found.get((method, queries), {}) for queries in budgets]
-        if any(len(each) == full for each in some):
+        whole = {queries for queries in budgets if len(found.get((method, queries), ())) == full}
+        if whole:
             seconds = fmean(record["cpu_seconds"] for record in records if record["method"] == method)
-            means = [str(interval(each)) if len(each) == full else "" for each in some]
+            means = [told(found, method, queries) if queries in whole else "" for queries in budgets]
             lines.append([method, *means, f"{seconds:.1f}"])
     return table(["share of the best gain at", *(f"{queries:,} calls" for queries in budgets), "CPU s"], lines)
 

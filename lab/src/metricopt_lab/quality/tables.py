@@ -15,10 +15,10 @@ from metricopt_lab.quality.gains import (
     best_gains,
     difference,
     gains,
-    interval,
     mean_of,
     normalised,
     seen,
+    told,
 )  # fmt: skip
 from metricopt_lab.quality.methods import LIBRARIES
 from metricopt_lab.quality.recipes import by_recipe, widest
@@ -71,9 +71,9 @@ def introduction(records: Sequence[Record]) -> str:
     return (
         f"{len(problems)} problems, {hidden} of them with hidden labels; seeds {seeds[0]} to {seeds[-1]}; budgets of "
         f"{', '.join(f'{budget:,}' for budget in budgets)} calls of the metric. Normalised gain: gain over the "
-        f"pre-trained network on test rows, divided by the best gain that any method reached on the problem (or by "
-        f"{LEAST_BEST:g}, if nobody reached that), a loss counting -1 at most. Its mean over problems, with a "
-        f"{LEVEL:.0%} interval by a bootstrap of problems and seeds."
+        f"pre-trained network on test rows, divided by the best gain that any method with all seeds reached on the "
+        f"problem (or by {LEAST_BEST:g}, if nobody reached that), a loss counting -1 at most. Its mean over problems, "
+        f"with a {LEVEL:.0%} interval by a bootstrap of problems and seeds."
     )
 
 
@@ -107,9 +107,9 @@ def gain_table(records: Sequence[Record]) -> str:
     found, budgets = normalised(records), _budgets(records)
     lines = []
     for method in ordered(records):
-        some = [found.get((method, queries)) for queries in budgets]
-        count = max(len(each) for each in some if each)
-        lines.append([method, str(count), *(str(interval(each)) if each else "" for each in some)])
+        count = max(len(each) for (name, _), each in found.items() if name == method)
+        means = [told(found, method, queries) if (method, queries) in found else "" for queries in budgets]
+        lines.append([method, str(count), *means])
     return table(["method", "problems", *(f"{queries:,}" for queries in budgets)], lines)
 
 
