@@ -97,11 +97,15 @@ def _correlation(problem: Problem, cell: ScaledCell, queries: int) -> tuple[floa
         oracle = problem.oracle(queries=queries)
         correlation = propose(oracle, queries=queries, seed=cell.seed)[1]
         return correlation, oracle.ledger.used
-    stages = replace(PAPER_LETTER, lr=0.1) if cell.method == "network_paper" else _default_stages(cell.scale)
+    stages = (_paper_stages if cell.method == "network_paper" else _default_stages)(cell.scale)
     where = replace(problem, adapter=DynamicBias(dim=16)) if cell.method == "network_paper" else problem
     oracle = where.oracle(queries=queries)
     learnt = learn_value_function(oracle, queries=queries, seed=cell.seed, stages=stages)
     return learnt.health.rank_correlation, oracle.ledger.used
+
+
+def _paper_stages(scale: str) -> Stages:
+    return replace(PAPER_LETTER.once if scale == "smoke" else PAPER_LETTER, lr=0.1)
 
 
 def _default_stages(scale: str) -> Stages:
