@@ -46,7 +46,7 @@ def test_the_paper_s_tables_and_figures_and_our_studies_are_found_without_being_
     tables = {"table1", "table2", "table3", "table4", "table5", "table6", "tableS1"}
     figures = {"figure3", "figure4", "figureS2", "figureS3", "figureS4"}
     searches = {"ablation", "weights-ablation", "value-health", "transfer", "shelf"}
-    studies = {"paper-recipe", "paper-rates", "learned-attempts", *searches}
+    studies = {"paper-recipe", "paper-rates", "rival-paces", "learned-attempts", *searches}
     assert set(EXPERIMENTS) == tables | figures | studies
 
 

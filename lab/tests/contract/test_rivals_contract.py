@@ -83,7 +83,8 @@ def test_all_rivals_are_here():
     assert set(BASELINES) == {
         "pretrained", "loss_only", "loss_dense", "post_shift", "random_search", "cma_es", "snes", "spsa",
         "post_shift_then_cma", "label_finetune", "label_finetune_then_post_shift", "label_finetune_then_cma",
-        "gp_log_ei", "sphere_log_ei", "turbo", "optuna_tpe", "optuna_gp", "cma_es_lr_adapt", "cr_fm_nes",
+        "gp_log_ei", "gp_log_ei_told", "sphere_log_ei", "turbo", "optuna_tpe", "optuna_gp", "cma_es_lr_adapt",
+        "cr_fm_nes",
     }  # fmt: skip
 
 

@@ -55,8 +55,9 @@ def run_command(
 
     **table5**: recall of unseen classes (Omniglot). **table6**, **figureS3**: AP50 of a detector (BCCD). **tableS1**:
     the learned optimizer on Tiny ImageNet. **paper-recipe**: what it takes for the paper's recipe to work;
-    **paper-rates**: the same by the rate of its trajectories. **learned-attempts**, **ablation**, **weights-ablation**:
-    what was tried. **value-health**: whether value functions tell anything about the metric, with the remedy if not.
+    **paper-rates**: the same by the rate of its trajectories. **rival-paces**: the rates and steps of the paper's
+    rivals. **learned-attempts**, **ablation**, **weights-ablation**: what was tried. **value-health**: whether value
+    functions tell anything about the metric, with the remedy if not.
 
     CoverType and CIFAR-10 are downloaded once, or read from the folder that METRICOPT_DATA names; Omniglot, BCCD, VOC
     and Tiny ImageNet you bring there (CONTRIBUTING.md says under which names).

@@ -39,7 +39,9 @@ CONFIDENCE: float = inspect.signature(optimize).parameters["confidence"].default
 LABEL_FREE = ("post_shift", "cma_es", "snes", "spsa", "random_search", "post_shift_then_cma")
 """Rivals that move the same phi as `optimize` does where labels are hidden."""
 
-LIBRARIES = ("gp_log_ei", "sphere_log_ei", "turbo", "optuna_tpe", "optuna_gp", "cma_es_lr_adapt", "cr_fm_nes")
+LIBRARIES = (
+    "gp_log_ei", "gp_log_ei_told", "sphere_log_ei", "turbo", "optuna_tpe", "optuna_gp", "cma_es_lr_adapt", "cr_fm_nes",
+)  # fmt: skip
 """Those of them that are other people's optimizers: an extra of the laboratory."""
 
 MOST = 500
@@ -131,7 +133,7 @@ def _phi(ground: Ground, *, queries: int, name: str) -> Judged | None:
     outcome = BASELINES[name].run(oracle, queries=queries, seed=ground.problem.seed)
     took = began.taken
     cost = ground.test_costs(ground.model, outcome.phi[None])[0]
-    return Judged(cost, cost, oracle.ledger.used, took)
+    return Judged(cost, cost, oracle.ledger.calls, took)
 
 
 def _all_methods() -> Sequence[Method]:

@@ -93,6 +93,15 @@ def test_every_call_of_the_metric_is_counted_and_the_seed_decides_all(name, adap
 
 
 @pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_pace_that_is_given_is_kept(name):
+    still = PUBLISHED[name].run(oracle_of(27), queries=27, seed=3, pace=Pace(steps=5, lr=0.0)).phi
+    fast = PUBLISHED[name].run(oracle_of(27), queries=27, seed=3, pace=Pace(steps=5, lr=0.2)).phi
+    assert not still.any()
+    assert fast.any()
+
+
+@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("queries", [0, 1, 2, 3])
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_a_budget_of_next_to_nothing_is_kept(name, queries):

@@ -13,6 +13,9 @@ from metricopt_lab.rivals.named import baseline
 FIRST = 10
 """Points of a Sobol sequence before the first fit, with the original model."""
 
+LEAST_NOISE = 1e-3
+"""Of an answer, where resamples know of none: what would be certain to the last digit no process can be fitted to."""
+
 
 @baseline("gp_log_ei", thinks=True)
 def gp_log_ei(oracle: Oracle, *, queries: int, seed: int) -> Outcome:
@@ -26,6 +29,23 @@ def gp_log_ei(oracle: Oracle, *, queries: int, seed: int) -> Outcome:
     """
     with own_randomness(seed, "log ei") as number:
         return improved(Box(oracle, queries=queries), Surrogate(), seed=number).best.outcome()
+
+
+@baseline("gp_log_ei_told", thinks=True)
+def gp_log_ei_told(oracle: Oracle, *, queries: int, seed: int) -> Outcome:
+    """The same, told how noisy an answer is (its standard deviation over resampled rows, whose calls are extra).
+
+    Example:
+        >>> from metricopt.task.quadratic import QuadraticTask
+        >>> task = QuadraticTask(dim=4)
+        >>> bool(task.costs(gp_log_ei_told(Oracle(task), queries=30, seed=0).phi[None]) < 0.05)
+        True
+    """
+    if not queries:
+        return Box(oracle, queries=0).best.outcome()
+    with own_randomness(seed, "log ei") as number:
+        surrogate = Surrogate(noise=max(oracle.noise_std(), LEAST_NOISE))
+        return improved(Box(oracle, queries=queries), surrogate, seed=number).best.outcome()
 
 
 def improved(box: Box, surrogate: Surrogate, *, seed: int) -> Box:

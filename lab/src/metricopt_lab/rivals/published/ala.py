@@ -6,13 +6,14 @@ validation confusions C_ij and C_ji (the mean of -log p_j over rows of class i),
 much of the training is over; its reward is the sign of the fall of the discounted metric (gamma .9); REINFORCE of
 episodes of one step, a baseline with decay .9, a memory of 1,000, batches of 8, Adam 1e-3.
 
-Ours: training begins at the pre-trained network and has `STEPS` steps an episode, not 200, of an Adam begun anew; the
-metric is asked about after `ASKED` of them and not after each; `LR`; `BETA` is the published .1, with which a
+Ours: training begins at the pre-trained network and has `PACE.steps` steps an episode, not 200, of an Adam begun anew;
+the metric is asked about after `ASKED` of them and not after each; their rate; `BETA` is the published .1, with which a
 replication collapsed; `UPDATES` of the policy an episode; the same Phi for metrics about the order of scores, of which
 ALA's own form is not known to us; and the best phi asked about is kept. The confusions need the labels of the metric's
 rows.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple, final
 
 import torch
@@ -27,7 +28,8 @@ from metricopt_lab.rivals.incumbent import Incumbent
 from metricopt_lab.rivals.published.lesson import Lesson, Pace, Rows, trained
 from metricopt_lab.rivals.published.named import published
 
-STEPS, ASKED, LR, BETA = 20, 5, 0.02, 0.1
+ASKED, BETA = 5, 0.1
+PACE = Pace(steps=20, lr=0.02, cosine=False)
 """The rate was chosen on CoverType with seven classes (macro F1, seed 100, 61 queries), which no table has, by the
 gain on accept rows: phi at .02, .1, .5 gave .076, 0, 0, weights at .1 and .5 nothing. The other three were not
 tuned.
@@ -36,12 +38,12 @@ HISTORY, GAMMA, BASELINE, MEMORY, BATCH, UPDATES = 10, 0.9, 0.9, 1000, 8, 10
 
 
 @published("ala", needs_labels=True)
-def ala(oracle: Oracle, *, queries: int, seed: int) -> Outcome:
+def ala(oracle: Oracle, *, queries: int, seed: int, pace: Pace | None = None) -> Outcome:
     """ALA: a policy of class pairs on the confusion of the metric's rows changes the loss, rewarded by the metric."""
-    return aligned(oracle, Policy(seed=seed), queries=queries, seed=seed)
+    return aligned(oracle, Policy(seed=seed), queries=queries, seed=seed, pace=pace)
 
 
-def aligned(oracle: Oracle, policy: "Policy", *, queries: int, seed: int) -> Outcome:
+def aligned(oracle: Oracle, policy: "Policy", *, queries: int, seed: int, pace: Pace | None = None) -> Outcome:
     """The same with a policy that may have learnt elsewhere: it sees pairs of classes, whatever their number."""
     lesson = Lesson(oracle)
     if not lesson.task.labels_visible:
@@ -49,14 +51,18 @@ def aligned(oracle: Oracle, policy: "Policy", *, queries: int, seed: int) -> Out
             "ALA looks at the confusion of classes on the metric's own rows, and their labels are hidden; expected a "
             "SupervisedTask with labels_visible=True: set it or choose a rival without labels"
         )
-    best, phi = Incumbent(oracle, queries=queries), torch.zeros(1, oracle.dim)
+    best, phi, pace = Incumbent(oracle, queries=queries), torch.zeros(1, oracle.dim), pace or PACE
     pairs, last = Pairs(lesson.classes), best.cost
     episodes = max(1, best.left // ASKED)
     for episode in range(episodes):
         states = pairs.states(confusion(lesson, phi), progress=episode / episodes)
         actions = policy.act(states)
         pairs.move(actions)
-        phi, costs = _episode(lesson, pairs.matrix, best, phi, generator=stream(seed, "ala", "rows", episode))
+        path = _episode(lesson, pairs.matrix, phi, pace=pace, generator=stream(seed, "ala", "rows", episode))
+        costs: list[float] = []
+        for number, phi in enumerate(path, 1):
+            if number % (pace.steps // ASKED) == 0:
+                costs += best.observe(phi).tolist()
         discounted = _discounted(costs)
         policy.learn(Played(states, actions, _sign(last - discounted)))
         last = discounted
@@ -64,20 +70,15 @@ def aligned(oracle: Oracle, policy: "Policy", *, queries: int, seed: int) -> Out
 
 
 def _episode(
-    lesson: Lesson, matrix: Tensor, best: Incumbent, phi: Tensor, *, generator: torch.Generator
-) -> tuple[Tensor, list[float]]:
-    """Steps along the loss of a matrix; where they lead, and the metric on the way."""
+    lesson: Lesson, matrix: Tensor, phi: Tensor, *, pace: Pace, generator: torch.Generator
+) -> Iterator[Tensor]:
+    """Where steps along the loss of a matrix lead."""
 
     def loss(outputs: Tensor, rows: Rows) -> Tensor:
         return aligned_loss(outputs[0], rows.targets[0], matrix)[None]
 
-    costs: list[float] = []
-    pace = Pace(STEPS, LR, cosine=False)
-    for number, step in enumerate(trained(lesson, loss, phi, pace=pace, generator=generator), 1):
-        phi = step.phi
-        if number % (STEPS // ASKED) == 0:
-            costs += best.observe(phi).tolist()
-    return phi.clone(), costs
+    for step in trained(lesson, loss, phi, pace=pace, generator=generator):
+        yield step.phi.clone()
 
 
 def aligned_loss(outputs: Tensor, targets: Tensor, matrix: Tensor) -> Tensor:

@@ -39,9 +39,9 @@ rows: phi at .02, .1, .5 gave .095, .087, .087, weights at .1, .5 .102, .077. St
 
 
 @published("moew")
-def moew(oracle: Oracle, *, queries: int, seed: int) -> Outcome:
+def moew(oracle: Oracle, *, queries: int, seed: int, pace: Pace | None = None) -> Outcome:
     """MOEW: weights of examples by their embedding, found by batches of a Gaussian process, one training a query."""
-    best, lesson = Incumbent(oracle, queries=queries), Lesson(oracle)
+    best, lesson, pace = Incumbent(oracle, queries=queries), Lesson(oracle), pace or PACE
     if best.left <= 0:
         return best.outcome()
     embedding, radius = embedded(lesson, seed=seed)
@@ -50,7 +50,7 @@ def moew(oracle: Oracle, *, queries: int, seed: int) -> Outcome:
         alphas = ball.ask(min(AT_ONCE, best.left))
         loss = partial(weighted_loss, alphas=alphas, embedding=embedding)
         generator = stream(seed, "moew", "rows", best.used)
-        *_, last = trained(lesson, loss, torch.zeros(len(alphas), oracle.dim), pace=PACE, generator=generator)
+        *_, last = trained(lesson, loss, torch.zeros(len(alphas), oracle.dim), pace=pace, generator=generator)
         ball.tell(alphas, best.observe(last.phi))
     return best.outcome()
 

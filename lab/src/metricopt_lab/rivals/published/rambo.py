@@ -37,14 +37,14 @@ tuned.
 
 
 @published("rambo")
-def rambo(oracle: Oracle, *, queries: int, seed: int) -> Outcome:
+def rambo(oracle: Oracle, *, queries: int, seed: int, pace: Pace | None = None) -> Outcome:
     """Black-box differentiation: phi follows the metric's ranks on training rows, the best of the steps asked about."""
-    best, lesson = Incumbent(oracle, queries=queries), Lesson(oracle)
+    best, lesson, pace = Incumbent(oracle, queries=queries), Lesson(oracle), pace or PACE
     if best.left <= 0:
         return best.outcome()
     start = torch.zeros(1, oracle.dim)
-    path = trained(lesson, rank_loss(lesson.task.metric), start, pace=PACE, generator=stream(seed, "rambo"))
-    asked = torch.linspace(1, PACE.steps, min(best.left, PACE.steps)).round().long().tolist()
+    path = trained(lesson, rank_loss(lesson.task.metric), start, pace=pace, generator=stream(seed, "rambo"))
+    asked = torch.linspace(1, pace.steps, min(best.left, pace.steps)).round().long().tolist()
     for number, step in enumerate(path, 1):
         if number in asked:
             best.observe(step.phi)

@@ -1,6 +1,6 @@
 """The rows of Tables 1 and 2: losses, rivals, the paper's own rivals, and MetricOpt as in the paper and by default."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import final
@@ -28,6 +28,7 @@ from metricopt_lab.rivals.incumbent import Incumbent
 from metricopt_lab.rivals.named import Baseline
 from metricopt_lab.rivals.post_shift import search_shifts, shift_axes
 from metricopt_lab.rivals.published import PUBLISHED
+from metricopt_lab.rivals.published.lesson import Pace
 from metricopt_lab.rivals.weights.batches import joined
 from metricopt_lab.tables.claims import PRESETS
 
@@ -154,8 +155,18 @@ class Proposal:
 class Bench:
     """A problem with the losses its methods follow; what several methods need is computed once."""
 
-    def __init__(self, problem: Problem, budget: Budget, advanced: dict[str, Loss]) -> None:
-        self.problem, self.budget, self.advanced = problem, budget, advanced
+    def __init__(
+        self, problem: Problem, budget: Budget, advanced: dict[str, Loss], paces: Mapping[str, Pace] | None = None
+    ) -> None:
+        """A bench.
+
+        Args:
+            problem: The problem.
+            budget: What its methods may spend.
+            advanced: Losses closer to the metric, by name.
+            paces: Of published rivals, by row, where it is not their own.
+        """
+        self.problem, self.budget, self.advanced, self._paces = problem, budget, advanced, paces or {}
 
     @staticmethod
     def rows(advanced: dict[str, Loss]) -> list[str]:
@@ -182,9 +193,7 @@ class Bench:
             row: partial(self.rival, loss_only, loss=self.advanced[name], weights=weights)
             for row, (name, weights) in on_both(self.advanced).items()
         }
-        published = {
-            row: partial(self.rival, PUBLISHED[name], weights=weights) for row, (name, weights) in OF_THE_PAPER.items()
-        }
+        published = {row: partial(self.published, row) for row in OF_THE_PAPER}
         return {
             "ce": lambda: Proposal(torch.zeros(self.problem.task().dim), 0),
             "loss_only": partial(self.rival, loss_only),
@@ -213,6 +222,12 @@ class Bench:
         oracle = where.oracle(queries=self.budget.queries, loss=loss, labels_visible=rival.needs_labels)
         outcome = rival.run(oracle, queries=self.budget.queries, seed=self.seed)
         return Proposal(outcome.phi, oracle.ledger.used, where=where)
+
+    def published(self, row: str) -> Proposal:
+        """A rival of the paper's own tables, at its pace."""
+        name, weights = OF_THE_PAPER[row]
+        rival = PUBLISHED[name]
+        return self.rival(replace(rival, run=partial(rival.run, pace=self._paces.get(row))), weights=weights)
 
     def bias_temperature(self) -> Proposal:
         """A logit bias for each class and one temperature, by coordinate search with shrinking offsets."""

@@ -21,6 +21,7 @@ from metricopt_lab.data.cifar10 import FINGERPRINT
 from metricopt_lab.optimizers.own import OWN_VERSION
 from metricopt_lab.problems import Problem, cifar
 from metricopt_lab.problems.cifar import CIFAR_SCALES
+from metricopt_lab.rivals.published.paces import paces_of, told
 from metricopt_lab.tables.cifar.methods import ADVANCED, LEARNED, Bench, Proposal, budget_of
 from metricopt_lab.tables.cifar.plot import draw_gains
 from metricopt_lab.tables.cifar.text import table_text
@@ -59,13 +60,17 @@ class CifarTable(ScaledExperiment[Ground]):
         """The network of a seed; on a GPU if there is one."""
         device = "cuda" if torch.cuda.is_available() else "cpu"
         problem = cifar(self.network, scale=first.scale, seed=first.seed, device=device)
-        bench = Bench(problem, budget_of(self.network, first.scale), ADVANCED[self.network])
+        bench = Bench(problem, budget_of(self.network, first.scale), ADVANCED[self.network], paces_of(self.network))
         return Ground(bench, _resampled(problem, torch.zeros(problem.task().dim)), device)
 
     def measure(self, ground: Ground, cell: ScaledCell) -> Record:
         """What a method gives on test images."""
         measured = _measured(ground.bench, cell.method, ground.original)
         return {**measured, "fingerprint": FINGERPRINT, "device": ground.device}
+
+    def made_by(self, cell: ScaledCell) -> Record:
+        """The version of the method and, of a published rival, its pace."""
+        return {**super().made_by(cell), **told(self.network, cell.method)}
 
     def version_of(self, method: str) -> int:
         """Of rows that no search changes their own; of the losses and the original, rows of these tables alone, too."""

@@ -15,6 +15,7 @@ from metricopt.metrics import METRICS, Metric
 from metricopt.paper.preset import PAPER_VERSION
 from metricopt_lab.cells import EXPERIMENTS, Record, ScaledCell, ScaledExperiment
 from metricopt_lab.problems.tabular_scales import SCALES, fingerprint, problem_at
+from metricopt_lab.rivals.published.paces import paces_of, told
 from metricopt_lab.tables.claims import PRESETS
 from metricopt_lab.tables.table3.methods import METHODS, Bench, Proposal
 from metricopt_lab.tables.table3.text import table3_text
@@ -54,11 +55,15 @@ class Table3(ScaledExperiment[Bench]):
         """One pre-trained network for all the cells."""
         metric = METRICS[first.metric]()
         problem = problem_at(first.scale, first.data, metric, sampling=first.sampling, seed=first.seed)
-        return Bench(problem, SCALES[first.scale].queries)
+        return Bench(problem, SCALES[first.scale].queries, paces_of(first.data))
 
     def measure(self, ground: Bench, cell: ScaledCell) -> Record:
         """What a method gives on test rows."""
         return {**_measured(ground, cell), "fingerprint": fingerprint(cell.data)}
+
+    def made_by(self, cell: ScaledCell) -> Record:
+        """The version of the method and, of a published rival, its pace."""
+        return {**super().made_by(cell), **told(cell.data, cell.method)}
 
     def version_of(self, method: str) -> int:
         """Losses on all weights, which are rows of this table alone, and the presets have versions of their own."""

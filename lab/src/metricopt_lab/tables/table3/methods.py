@@ -2,7 +2,7 @@
 
 import copy
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from typing import final
 
@@ -21,6 +21,7 @@ from metricopt.task.base import Loss
 from metricopt_lab.problems import Problem, pretrain
 from metricopt_lab.rivals import BASELINES
 from metricopt_lab.rivals.published import PUBLISHED
+from metricopt_lab.rivals.published.lesson import Pace
 
 TARGETS = (0.2, 0.4, 0.6, 0.8, 1.0)
 """Values of F that the cost-sensitive loss is aimed at, one network each."""
@@ -52,10 +53,11 @@ class Bench:
     Attributes:
         problem: Data, network, and the paper's 16 dynamic biases with an output affine.
         queries: Metric queries a method may spend.
+        paces: Of published rivals, by row, where it is not their own.
     """
 
-    def __init__(self, problem: Problem, queries: int) -> None:
-        self.problem, self.queries = problem, queries
+    def __init__(self, problem: Problem, queries: int, paces: Mapping[str, Pace] | None = None) -> None:
+        self.problem, self.queries, self.paces = problem, queries, paces or {}
 
     @cached_property
     def literal(self) -> Problem:
@@ -146,7 +148,7 @@ def _published(bench: Bench, metric: Metric, *, name: str) -> Proposal:
     where = bench.weights if name.endswith("_weights") else bench.problem
     oracle = where.oracle(queries=bench.queries, metric=metric)
     rival = PUBLISHED[name.removesuffix("_weights")]
-    outcome = rival.run(oracle, queries=bench.queries, seed=where.seed)
+    outcome = rival.run(oracle, queries=bench.queries, seed=where.seed, pace=bench.paces.get(name))
     return Proposal(partial(_of_phi, where.model, outcome.phi), oracle.ledger.used)
 
 

@@ -13,7 +13,7 @@ from metricopt.paper.preset import follow, learn
 from metricopt.paper.stages import LearntValue
 from metricopt.search import Recipe
 from metricopt_lab.problems import Problem
-from metricopt_lab.rivals.published.ala import ASKED, STEPS, Policy, aligned
+from metricopt_lab.rivals.published.ala import ASKED, PACE, Policy, aligned
 from metricopt_lab.tables.table4.scales import SCALES, problem
 from metricopt_lab.tables.table4.theta import Make, momentum, power_sign, rmsprop, trained
 
@@ -97,7 +97,7 @@ class Bench:
         policy, source = Policy(seed=self.seed), problem(*EARLIER, self.name, self.seed)
         taught = source.oracle(queries=self.scale.queries, labels_visible=True)
         aligned(taught, policy, queries=self.scale.queries, seed=self.seed)
-        few = 1 + ASKED * max(1, self.scale.stages.steps // STEPS)  # as many steps as all others have
+        few = 1 + ASKED * max(1, self.scale.stages.steps // PACE.steps)  # as many steps as all others have
         oracle = self.problem.oracle(queries=few, labels_visible=True)
         outcome = aligned(oracle, policy, queries=few, seed=self.seed)
         return Found(self.problem, outcome.phi, oracle.ledger.used, taught.ledger.used)

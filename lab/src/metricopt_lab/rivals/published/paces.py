@@ -1,0 +1,51 @@
+"""At which pace a published rival trains in a table: the best of those tried on splits that no table reports.
+
+`metricopt run rival-paces` tries them; where none is named here, the rival's own is the best of them or none was tried.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from metricopt_lab.rivals.published import ala, moew, rambo, setwise
+from metricopt_lab.rivals.published.lesson import Pace
+
+USUAL: Mapping[str, Pace] = MappingProxyType(
+    {"moew": moew.PACE, "ala": ala.PACE, "rambo": rambo.PACE, "sl": setwise.PACE}
+)
+"""A rival's own, where nothing else is said."""
+
+TUNED: Mapping[str, Mapping[str, tuple[int, float]]] = MappingProxyType({})
+"""Steps and rate by data set and row, where others than its own were the best."""
+
+
+def row_of(row: str) -> str:
+    """The rival of a table's row.
+
+    Example:
+        >>> row_of("moew_weights")
+        'moew'
+    """
+    return row.removesuffix("_weights")
+
+
+def paces_of(data: str) -> dict[str, Pace]:
+    """The paces of the rows on a data set that are not the rivals' own.
+
+    Example:
+        >>> paces_of("digits")
+        {}
+    """
+    tuned = TUNED.get(data, {})
+    return {row: replace(USUAL[row_of(row)], steps=steps, lr=lr) for row, (steps, lr) in tuned.items()}
+
+
+def told(data: str, row: str) -> dict[str, str]:
+    """What a record says of a pace that is not the rival's own; one made at another pace is not of the present.
+
+    Example:
+        >>> told("digits", "moew")
+        {}
+    """
+    pace = paces_of(data).get(row)
+    return {} if pace is None else {"pace": f"{pace.steps} steps of {pace.lr:g}"}
