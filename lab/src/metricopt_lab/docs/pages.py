@@ -28,8 +28,9 @@ def reproduction(results: Path, docs: Path) -> str:
 
 
 def cifar10(results: Path, docs: Path) -> str:
-    """CIFAR-10: each experiment's picture above its text."""
-    names = ("table1", "table2", "figure3", "figure4", "figureS4", "figureS2")
+    """CIFAR-10: each experiment's picture above its text, and at the end the paces of the paper's rivals."""
+    names = ["table1", "table2", "figure3", "figure4", "figureS4", "figureS2"]
+    names += ["rival-paces"] if (results / "rival-paces.jsonl").exists() else []
     return _page(docs, "cifar10", [_recorded(name, results) for name in names], pictures=True)
 
 

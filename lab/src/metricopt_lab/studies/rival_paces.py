@@ -1,4 +1,4 @@
-"""How fast published rivals should train, and for how long: their rates and steps, on splits that no table reports."""
+"""How fast the paper's rivals should train, and for how long: rates and steps, on splits that no table reports."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,13 +20,14 @@ from metricopt_lab.rivals.published.paces import USUAL, row_of
 from metricopt_lab.studies.paper_rates import UNREPORTED
 from metricopt_lab.tables.cifar.methods import ADVANCED, OF_THE_PAPER, budget_of, on_both
 from metricopt_lab.tables.cifar.methods import Bench as CifarBench
+from metricopt_lab.tables.table3.methods import METHODS
 from metricopt_lab.tables.table3.methods import Bench as TableBench
 
-FACTORS, LENGTHS = (0.2, 1.0, 5.0, 25.0), (1, 4)
-"""By which the usual rate and the usual number of steps are multiplied."""
+FACTORS, LOSS_FACTORS = (0.2, 1.0, 5.0, 25.0), (0.008, 0.04, 0.2, 1.0)
+"""By which the usual rate is multiplied: of a rival, and of a loss that is followed."""
 
-SL = on_both(["sl"])
-"""Rows of the rival that is Table 3's."""
+LENGTHS = (1, 4)
+"""By which the usual number of steps is multiplied."""
 
 MEASURES = ("mcr", "f1")
 """What is asked for on tables."""
@@ -36,9 +37,10 @@ VERSION = 1
 
 NOTES = f"""\
 Notes
-- Each rival on phi and on weights, as in Tables 1 to 3, with so many queries as there, by the rate of its Adam and the
-  number of steps of one training: a query of MOEW, an episode of ALA, a round of SL, all of black-box differentiation.
-  Where a step takes ten times as long (ResNet-32) the number of steps is left as it is.
+- The rows of Tables 1 to 3 that train, with so many queries as there, by the rate of their Adam and the number of steps
+  of one training: a query of MOEW, an episode of ALA, a round of SL, all of black-box differentiation and of losses
+  (on all weights of a table's network: epochs). Where a step takes ten times as long (ResNet-32) the number of steps
+  is left as it is.
 - Gain: on the rows that accept, in costs, mean over metrics and splits {UNREPORTED} and on, which no table reports. The
   best of a row is in bold, and is what the tables use (`rivals/published/paces.py`)."""
 
@@ -46,7 +48,7 @@ Notes
 @EXPERIMENTS.add("rival-paces")
 @final
 class RivalPaces(ScaledExperiment[CifarBench | TableBench]):
-    """The paper's rivals by their rates and steps, on splits that no table reports."""
+    """The paper's rivals and losses by their rates and steps, on splits that no table reports."""
 
     scales = tuple(SCALES)
 
@@ -59,11 +61,11 @@ class RivalPaces(ScaledExperiment[CifarBench | TableBench]):
         """Every pace of every row of a data set's table, short trainings before long ones."""
         scale, quick = self.settings.scale, self.settings.scale == "smoke"
         return [
-            ScaledCell(scale, data, _sampling(data), seed, metric, f"{row}@{_words(pace)}")
+            ScaledCell(scale, data, _sampling(data), seed, metric, f"{row}@{pace.steps}x{pace.lr:g}")
             for data in self.data()
             for seed in range(self.settings.seeds)
             for length in LENGTHS
-            for row in (OF_THE_PAPER if data in NETWORKS else SL)
+            for row in rows_of(data)
             for pace in paces(data, row, length, quick=quick)
             for metric in _metrics(data)
         ]
@@ -79,20 +81,15 @@ class RivalPaces(ScaledExperiment[CifarBench | TableBench]):
     def measure(self, ground: CifarBench | TableBench, cell: ScaledCell) -> Record:
         """What a row gains at a pace, on rows that nothing was chosen on."""
         row, pace = _parted(cell.method)
-        rival = PUBLISHED[row_of(row)]
-        queries = ground.budget.queries if isinstance(ground, CifarBench) else ground.queries
-        metric = ground.problem.metric if isinstance(ground, CifarBench) else METRICS[cell.metric]()
-        where = ground.weights if row.endswith("_weights") else ground.problem
-        oracle = where.oracle(queries=queries, metric=metric, labels_visible=rival.needs_labels)
-        phi = rival.run(oracle, queries=queries, seed=where.seed, pace=pace).phi
-        before, after = where.costs(torch.stack([torch.zeros_like(phi), phi]), "accept", metric=metric).tolist()
-        found = FINGERPRINT if cell.data in NETWORKS else fingerprint(cell.data)
-        told = {"row": row, "steps": pace.steps, "lr": pace.lr, "queries": oracle.ledger.used}
-        return {**told, "gain": before - after, "fingerprint": found}
+        told = {"row": row, "steps": pace.steps, "lr": pace.lr}
+        if isinstance(ground, CifarBench):
+            return {**told, **_on_images(ground, row, pace), "fingerprint": FINGERPRINT}
+        return {**told, **_on_table(ground, row, pace, cell.metric), "fingerprint": fingerprint(cell.data)}
 
     def version_of(self, method: str) -> int:
         """That of the study and of the rival."""
-        return 100 * VERSION + PUBLISHED[row_of(_parted(method)[0])].version
+        rival = row_of(_parted(method)[0])
+        return 100 * VERSION + (PUBLISHED[rival].version if rival in PUBLISHED else 1)
 
     @property
     def pictures(self) -> tuple[str, ...]:
@@ -104,14 +101,44 @@ class RivalPaces(ScaledExperiment[CifarBench | TableBench]):
         return paces_text(records)
 
 
+def _on_images(bench: CifarBench, row: str, pace: Pace) -> Record:
+    bench.paces = {row: pace}
+    found = bench.methods[row]()
+    where = found.where or bench.problem
+    before, after = where.costs(torch.stack([torch.zeros_like(found.phi), found.phi]), "accept").tolist()
+    return {"gain": before - after, "queries": found.queries}
+
+
+def _on_table(bench: TableBench, row: str, pace: Pace, metric: str) -> Record:
+    measure, accept = METRICS[metric](), bench.problem.accept
+    tried = TableBench(bench.problem, bench.queries, {row: pace})
+    found = [METHODS[name](tried, measure) for name in ("ce", row)]
+    outputs = torch.stack([each.outputs(accept.inputs) for each in found])
+    before, after = measure.cost(measure.values(outputs, accept.targets)).tolist()
+    return {"gain": before - after, "queries": found[1].queries}
+
+
+def rows_of(data: str) -> list[str]:
+    """The rows of a data set's table that train at a pace.
+
+    Example:
+        >>> rows_of("a9a")
+        ['sl', 'sl_weights', 'lovasz', 'cost_sensitive']
+    """
+    return (
+        [*OF_THE_PAPER, *on_both(ADVANCED[data])]
+        if data in NETWORKS
+        else [*on_both(["sl"]), "lovasz", "cost_sensitive"]
+    )
+
+
 def paces(data: str, row: str, length: int, *, quick: bool = False) -> list[Pace]:
     """Those of a length that are tried; the usual one alone if it is to be quick."""
     usual = USUAL[row_of(row)]
     if length > 1 and (quick or data == "resnet32"):
         return []
-    return (
-        [usual] if quick else [replace(usual, steps=length * usual.steps, lr=factor * usual.lr) for factor in FACTORS]
-    )
+    factors = (1.0,) if quick else FACTORS if row_of(row) in PUBLISHED else LOSS_FACTORS
+    return [replace(usual, steps=length * usual.steps, lr=factor * usual.lr) for factor in factors]
 
 
 def best_paces(records: Sequence[Record]) -> dict[str, tuple[int, float]]:
@@ -130,12 +157,12 @@ def best_paces(records: Sequence[Record]) -> dict[str, tuple[int, float]]:
 
 
 def paces_text(records: Sequence[Record]) -> str:
-    """A table for each data set, a row for each rival and number of steps, a column for each rate over the usual one.
+    """A table for each data set, a row for each rival or loss and number of steps.
 
     Example:
         >>> record = dict(scale="small", data="a9a", seed=0, metric="f1", row="sl", steps=20, lr=0.01, gain=0.04)
-        >>> print(paces_text([record]).splitlines()[6])
-        | sl  | 20    | .01        |              | **+.0400** |            |             |
+        >>> print(paces_text([record, record | {"lr": 0.05, "gain": -0.1}]).splitlines()[6])
+        | sl  | 20    | **.01: +.0400**, .05: -.1000 |
     """
     parts = [heading("The paper's rivals by rate and steps", records)]
     for data in dict.fromkeys(record["data"] for record in records):
@@ -147,19 +174,16 @@ def paces_text(records: Sequence[Record]) -> str:
 
 def _table(records: Sequence[Record]) -> str:
     best, rows = best_paces(records), []
-    for row, steps in dict.fromkeys((record["row"], record["steps"]) for record in records):
-        gains = _gains([record for record in records if record["row"] == row and record["steps"] == steps])
-        usual = USUAL[row_of(row)].lr
-        shown = [_shown(gains, (steps, round(factor * usual, 9)), best[row]) for factor in FACTORS]
-        rows.append([row, str(steps), f"{usual:g}".removeprefix("0"), *shown])
-    factors = ["at it" if factor == 1 else f"{factor:g} times it" for factor in FACTORS]
-    return table(["row", "steps", "usual rate", *factors], rows)
+    for row in dict.fromkeys(record["row"] for record in records):
+        gains = _gains([record for record in records if record["row"] == row])
+        for steps in dict.fromkeys(steps for steps, _ in gains):
+            shown = [_shown(gains, pace, best[row]) for pace in sorted(gains) if pace[0] == steps]
+            rows.append([row, str(steps), ", ".join(shown)])
+    return table(["row", "steps", "gain by rate"], rows)
 
 
 def _shown(gains: dict[tuple[int, float], list[float]], pace: tuple[int, float], best: tuple[int, float]) -> str:
-    if pace not in gains:
-        return ""
-    text = spread(gains[pace], sign=True)
+    text = f"{pace[1]:g}".removeprefix("0") + ": " + spread(gains[pace], sign=True)
     return f"**{text}**" if pace == best else text
 
 
@@ -168,10 +192,6 @@ def _gains(records: Sequence[Record]) -> dict[tuple[int, float], list[float]]:
     for record in records:
         found.setdefault((record["steps"], round(record["lr"], 9)), []).append(record["gain"])
     return found
-
-
-def _words(pace: Pace) -> str:
-    return f"{pace.steps}x{pace.lr:g}"
 
 
 def _parted(method: str) -> tuple[str, Pace]:

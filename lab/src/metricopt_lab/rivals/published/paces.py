@@ -1,26 +1,40 @@
-"""At which pace a published rival trains in a table: the best of those tried on splits that no table reports.
+"""At which pace rivals and losses train in a table: the best of those tried on splits that no table reports.
 
-`metricopt run rival-paces` tries them; where none is named here, the rival's own is the best of them or none was tried.
+`metricopt run rival-paces` tries them; where none is named here, a row's own is the best of them or none was tried.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
+from metricopt_lab.rivals.descent import LR, STEPS
 from metricopt_lab.rivals.published import ala, moew, rambo, setwise
 from metricopt_lab.rivals.published.lesson import Pace
 
+LOSS = Pace(steps=STEPS, lr=LR)
+"""Of losses on phi or on some weights."""
+
+WHOLE = Pace(steps=2, lr=0.002)
+"""Of losses on all weights of a table's network: steps are epochs here."""
+
 USUAL: Mapping[str, Pace] = MappingProxyType(
-    {"moew": moew.PACE, "ala": ala.PACE, "rambo": rambo.PACE, "sl": setwise.PACE}
+    {
+        "moew": moew.PACE,
+        "ala": ala.PACE,
+        "rambo": rambo.PACE,
+        "sl": setwise.PACE,
+        **dict.fromkeys(("large_margin", "pairwise_aucroc", "aucpr"), LOSS),
+        **dict.fromkeys(("lovasz", "cost_sensitive"), WHOLE),
+    }
 )
-"""A rival's own, where nothing else is said."""
+"""A row's own, where nothing else is said."""
 
 TUNED: Mapping[str, Mapping[str, tuple[int, float]]] = MappingProxyType({})
 """Steps and rate by data set and row, where others than its own were the best."""
 
 
 def row_of(row: str) -> str:
-    """The rival of a table's row.
+    """The rival or loss of a table's row.
 
     Example:
         >>> row_of("moew_weights")
@@ -30,7 +44,7 @@ def row_of(row: str) -> str:
 
 
 def paces_of(data: str) -> dict[str, Pace]:
-    """The paces of the rows on a data set that are not the rivals' own.
+    """The paces of the rows on a data set that are not their own.
 
     Example:
         >>> paces_of("digits")
@@ -41,7 +55,7 @@ def paces_of(data: str) -> dict[str, Pace]:
 
 
 def told(data: str, row: str) -> dict[str, str]:
-    """What a record says of a pace that is not the rival's own; one made at another pace is not of the present.
+    """What a record says of a pace that is not the row's own; one made at another pace is not of the present.
 
     Example:
         >>> told("digits", "moew")

@@ -24,11 +24,13 @@ from metricopt.search import Recipe
 from metricopt_lab.optimizers.own import OWN, own_run
 from metricopt_lab.problems import Problem
 from metricopt_lab.rivals import BASELINES
+from metricopt_lab.rivals.descent import loss_path, train_batches
 from metricopt_lab.rivals.incumbent import Incumbent
 from metricopt_lab.rivals.named import Baseline
 from metricopt_lab.rivals.post_shift import search_shifts, shift_axes
 from metricopt_lab.rivals.published import PUBLISHED
 from metricopt_lab.rivals.published.lesson import Pace
+from metricopt_lab.rivals.published.paces import LOSS
 from metricopt_lab.rivals.weights.batches import joined
 from metricopt_lab.tables.claims import PRESETS
 
@@ -164,9 +166,9 @@ class Bench:
             problem: The problem.
             budget: What its methods may spend.
             advanced: Losses closer to the metric, by name.
-            paces: Of published rivals, by row, where it is not their own.
+            paces: Of published rivals and of losses, by row, where it is not their own; may be changed between rows.
         """
-        self.problem, self.budget, self.advanced, self._paces = problem, budget, advanced, paces or {}
+        self.problem, self.budget, self.advanced, self.paces = problem, budget, advanced, paces or {}
 
     @staticmethod
     def rows(advanced: dict[str, Loss]) -> list[str]:
@@ -188,15 +190,12 @@ class Bench:
     @cached_property
     def methods(self) -> "dict[str, Callable[[], Proposal]]":
         """What computes each of the `rows`."""
-        loss_only, last = BASELINES["loss_only"], list(self.advanced.values())[-1]
-        losses = {
-            row: partial(self.rival, loss_only, loss=self.advanced[name], weights=weights)
-            for row, (name, weights) in on_both(self.advanced).items()
-        }
+        last = list(self.advanced.values())[-1]
+        losses = {row: partial(self.loss, row) for row in on_both(self.advanced)}
         published = {row: partial(self.published, row) for row in OF_THE_PAPER}
         return {
             "ce": lambda: Proposal(torch.zeros(self.problem.task().dim), 0),
-            "loss_only": partial(self.rival, loss_only),
+            "loss_only": partial(self.rival, BASELINES["loss_only"]),
             **losses,
             "loss_dense": partial(self.rival, BASELINES["loss_dense"]),
             "bias_temperature": self.bias_temperature,
@@ -223,11 +222,19 @@ class Bench:
         outcome = rival.run(oracle, queries=self.budget.queries, seed=self.seed)
         return Proposal(outcome.phi, oracle.ledger.used, where=where)
 
+    def loss(self, row: str) -> Proposal:
+        """A loss closer to the metric, on phi or on weights, without a query: where its path ends."""
+        name, weights = on_both(self.advanced)[row]
+        where, pace = self.weights if weights else self.problem, self.paces.get(row, LOSS)
+        task = where.task(loss=self.advanced[name])
+        path = loss_path(task, train_batches(task, self.seed), steps=pace.steps, lr=pace.lr)
+        return Proposal(path[-1], 0, where=where)
+
     def published(self, row: str) -> Proposal:
         """A rival of the paper's own tables, at its pace."""
         name, weights = OF_THE_PAPER[row]
         rival = PUBLISHED[name]
-        return self.rival(replace(rival, run=partial(rival.run, pace=self._paces.get(row))), weights=weights)
+        return self.rival(replace(rival, run=partial(rival.run, pace=self.paces.get(row))), weights=weights)
 
     def bias_temperature(self) -> Proposal:
         """A logit bias for each class and one temperature, by coordinate search with shrinking offsets."""

@@ -22,11 +22,10 @@ from metricopt_lab.problems import Problem, pretrain
 from metricopt_lab.rivals import BASELINES
 from metricopt_lab.rivals.published import PUBLISHED
 from metricopt_lab.rivals.published.lesson import Pace
+from metricopt_lab.rivals.published.paces import WHOLE
 
 TARGETS = (0.2, 0.4, 0.6, 0.8, 1.0)
 """Values of F that the cost-sensitive loss is aimed at, one network each."""
-
-EPOCHS, LR = 2, 0.002
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +52,7 @@ class Bench:
     Attributes:
         problem: Data, network, and the paper's 16 dynamic biases with an output affine.
         queries: Metric queries a method may spend.
-        paces: Of published rivals, by row, where it is not their own.
+        paces: Of published rivals and of losses, by row, where it is not their own.
     """
 
     def __init__(self, problem: Problem, queries: int, paces: Mapping[str, Pace] | None = None) -> None:
@@ -72,12 +71,12 @@ class Bench:
     @cached_property
     def lovasz(self) -> nn.Module:
         """The network trained on by the Lovász hinge, all weights of it."""
-        return self._trained_on(lovasz_hinge)
+        return self._trained_on(lovasz_hinge, self.paces.get("lovasz", WHOLE))
 
     @cached_property
     def cost_sensitive(self) -> list[nn.Module]:
         """The network trained on by cost-sensitive cross-entropy, once for each target."""
-        return [self._trained_on(cost_sensitive_f(t)) for t in TARGETS]
+        return [self._trained_on(cost_sensitive_f(t), self.paces.get("cost_sensitive", WHOLE)) for t in TARGETS]
 
     @cached_property
     def loss_only(self) -> Callable[[Tensor], Tensor]:
@@ -86,15 +85,15 @@ class Bench:
         phi = BASELINES["loss_only"].run(oracle, queries=0, seed=self.problem.seed).phi
         return partial(_of_phi, self.problem.model, phi)
 
-    def _trained_on(self, loss: Loss) -> nn.Module:
+    def _trained_on(self, loss: Loss, pace: Pace) -> nn.Module:
         problem = self.problem
         return pretrain(
             copy.deepcopy(problem.net),
             problem.train,
             loss=loss,
-            epochs=EPOCHS,
+            epochs=pace.steps,
             batch_size=problem.batch_size,
-            lr=LR,
+            lr=pace.lr,
             sampling=problem.sampling,
             seed=problem.seed,
         )
@@ -114,13 +113,13 @@ def ce(bench: Bench, metric: Metric) -> Proposal:  # noqa: ARG001
 
 @METHODS.add("lovasz")
 def lovasz(bench: Bench, metric: Metric) -> Proposal:  # noqa: ARG001
-    """LO: the whole network trained on for 2 epochs by the Lovász hinge."""
+    """LO: the whole network trained on by the Lovász hinge."""
     return Proposal(partial(_of_network, bench.lovasz), 0)
 
 
 @METHODS.add("cost_sensitive")
 def cost_sensitive(bench: Bench, metric: Metric) -> Proposal:
-    """CS: the whole network trained on for 2 epochs by cost-sensitive cross-entropy, the best of 5 targets."""
+    """CS: the whole network trained on by cost-sensitive cross-entropy, the best of 5 targets."""
     search = bench.problem.search
     outputs = torch.stack([_of_network(net, search.inputs) for net in bench.cost_sensitive])
     best = int(metric.cost(metric.values(outputs, search.targets)).argmin())

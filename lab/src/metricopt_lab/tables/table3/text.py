@@ -49,8 +49,9 @@ Notes
 - The paper draws class-balanced batches for all methods. These alone give an A9A MCR near .20 at threshold 1/2, so its
   .1520 for cross-entropy must include a correction that it does not describe: compare gains, not values. Its table has
   neither seeds nor spread.
-- lovasz and cost_sensitive train all weights on for 2 epochs. sl is a surrogate learnt from the metric of mini-batches
-  and then followed, on phi and (sl_weights) on all weights; its sizes and steps are ours."""
+- lovasz and cost_sensitive train all weights on for some epochs. sl is a surrogate learnt from the metric of
+  mini-batches and then followed, on phi and (sl_weights) on all weights; its sizes are ours. Rates, steps and epochs of
+  these rows were chosen on other splits (`metricopt run rival-paces`)."""
 
 
 def table3_text(records: Sequence[Record]) -> str:
