@@ -88,8 +88,8 @@ Notes
   training images without a query or, with the suffix _weights, the last layer; in the paper such losses train the whole
   network. bias_temperature tunes a logit bias for each class and one temperature. moew, ala and rambo (black-box
   differentiation) are the paper's rivals on phi and, with the suffix _weights, on the last layer (at scale paper: all
-  weights), from the pre-trained network; ala looks at validation labels, for its confusions. L2T-DLF is quoted only. Rates
-  and steps of these rows were chosen on other splits (`metricopt run rival-paces`).
+  weights), from the pre-trained network; ala looks at validation labels, for its confusions. L2T-DLF is quoted only.
+  Rates and steps of these rows were chosen on other splits (`metricopt run rival-paces`).
   metricopt_paper is the paper's recipe with FiLM alone and two declared deviations, metricopt_letter its text to the
   letter, both with rates that are found and as many tasks as the queries pay for: far fewer than the paper's 500
   (`metricopt run paper-recipe` shows what more would do). metricopt_learned is the supplement's optimizer, meta-trained
