@@ -38,7 +38,7 @@ def test_every_row_of_a_published_rival_is_tried_at_the_same_number_of_paces_bel
     rivals = {name + more for name in ("moew", "ala", "rambo") for more in ("", "_weights")}
     losses = {name + more for name in ("aucpr", "pairwise_aucroc") for more in ("", "_weights")}
     assert set(tried) == rivals | losses
-    assert {len(some) for some in tried.values()} == {8}
+    assert {len(some) for some in tried.values()} <= {8, 10}
     for name, some in tried.items():
         own = USUAL[name.removesuffix("_weights")]
         assert {f"{own.steps}x{own.lr:g}", f"{4 * own.steps}x{own.lr:g}", f"{own.steps}x{own.lr / 5:g}"} < some

@@ -29,7 +29,28 @@ USUAL: Mapping[str, Pace] = MappingProxyType(
 )
 """A row's own, where nothing else is said."""
 
-TUNED: Mapping[str, Mapping[str, tuple[int, float]]] = MappingProxyType({})
+TUNED: Mapping[str, Mapping[str, tuple[int, float]]] = MappingProxyType(
+    {
+        "small_convnet": {
+            "moew": (50, 0.5),
+            "moew_weights": (50, 12.5),
+            "ala": (20, 0.5),
+            "ala_weights": (20, 0.1),
+            "rambo": (800, 0.1),
+            "rambo_weights": (800, 0.1),
+            "pairwise_aucroc": (2000, 0.5),
+            "pairwise_aucroc_weights": (2000, 0.02),
+            "aucpr": (2000, 0.5),
+            "aucpr_weights": (2000, 0.02),
+        },
+        "resnet32": {
+            "moew": (50, 2.5),
+            "moew_weights": (50, 2.5),
+            "large_margin": (500, 0.004),
+            "large_margin_weights": (500, 0.004),
+        },
+    }
+)
 """Steps and rate by data set and row, where others than its own were the best."""
 
 

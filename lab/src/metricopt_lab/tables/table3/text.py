@@ -51,7 +51,8 @@ Notes
   neither seeds nor spread.
 - lovasz and cost_sensitive train all weights on for some epochs. sl is a surrogate learnt from the metric of
   mini-batches and then followed, on phi and (sl_weights) on all weights; its sizes are ours. Rates, steps and epochs of
-  these rows were chosen on other splits (`metricopt run rival-paces`)."""
+  these rows were chosen on other splits with class-balanced mini-batches (`metricopt run rival-paces`); with plain
+  ones they are what they were before."""
 
 
 def table3_text(records: Sequence[Record]) -> str:
