@@ -128,11 +128,9 @@ def rows_of(data: str) -> list[str]:
         >>> rows_of("a9a")
         ['sl', 'sl_weights', 'lovasz', 'cost_sensitive']
     """
-    return (
-        [*OF_THE_PAPER, *on_both(ADVANCED[data])]
-        if data in NETWORKS
-        else [*on_both(["sl"]), "lovasz", "cost_sensitive"]
-    )
+    if data in NETWORKS:
+        return [*OF_THE_PAPER, *on_both(ADVANCED[data])]
+    return [*on_both(["sl"]), "lovasz", "cost_sensitive"]
 
 
 def paces(data: str, row: str, length: int, *, quick: bool = False) -> list[Pace]:

@@ -31,6 +31,13 @@ USUAL: Mapping[str, Pace] = MappingProxyType(
 
 TUNED: Mapping[str, Mapping[str, tuple[int, float]]] = MappingProxyType(
     {
+        "a9a": {"sl_weights": (80, 0.002), "lovasz": (2, 1.6e-5), "cost_sensitive": (8, 0.002)},
+        "covtype2": {
+            "sl": (80, 0.002),
+            "sl_weights": (80, 0.05),
+            "lovasz": (8, 0.002),
+            "cost_sensitive": (8, 0.002),
+        },
         "small_convnet": {
             "moew": (50, 0.5),
             "moew_weights": (50, 12.5),
