@@ -1,5 +1,6 @@
 """How fast the paper's rivals should train, and for how long: rates and steps, on splits that no table reports."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import mean
@@ -84,10 +85,13 @@ class RivalPaces(ScaledExperiment[CifarBench | TableBench]):
     def measure(self, ground: CifarBench | TableBench, cell: ScaledCell) -> Record:
         """What a row gains at a pace, on rows that nothing was chosen on."""
         row, pace = _parted(cell.method)
-        told = {"row": row, "steps": pace.steps, "lr": pace.lr}
+        began = time.perf_counter()
         if isinstance(ground, CifarBench):
-            return {**told, **_on_images(ground, row, pace), "fingerprint": FINGERPRINT}
-        return {**told, **_on_table(ground, row, pace, cell.metric), "fingerprint": fingerprint(cell.data)}
+            found = {**_on_images(ground, row, pace), "fingerprint": FINGERPRINT}
+        else:
+            found = {**_on_table(ground, row, pace, cell.metric), "fingerprint": fingerprint(cell.data)}
+        told = {"row": row, "steps": pace.steps, "lr": pace.lr, "problem": ground.problem.notes}
+        return {**told, **found, "seconds": time.perf_counter() - began}
 
     def version_of(self, method: str) -> int:
         """That of the study and of the rival."""
