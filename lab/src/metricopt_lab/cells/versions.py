@@ -6,7 +6,7 @@ from typing import Any
 
 from metricopt.search import RECIPE_VERSION
 from metricopt_lab.rivals import BASELINES
-from metricopt_lab.rivals.published import PUBLISHED
+from metricopt_lab.rivals.published import PUBLISHED, rival_of
 
 
 def version_of(method: str) -> int:
@@ -20,7 +20,7 @@ def version_of(method: str) -> int:
         >>> version_of("moew_weights") == PUBLISHED["moew"].version
         True
     """
-    published = method.removesuffix("_weights")
+    published = rival_of(method)
     if published in PUBLISHED:
         return PUBLISHED[published].version
     return BASELINES[method].version if method in BASELINES else RECIPE_VERSION

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import final
 
-from metricopt.data.sampling import Sampling
 from metricopt_lab.cells import EXPERIMENTS, Record, ScaledCell, ScaledExperiment
 from metricopt_lab.data.cifar10 import FINGERPRINT
 from metricopt_lab.markdown import heading, spread, table
@@ -11,7 +10,7 @@ from metricopt_lab.problems.cifar import NETWORKS
 from metricopt_lab.problems.tabular_scales import SCALES, fingerprint
 from metricopt_lab.studies.paper_recipe.experiment import METRIC, measured
 from metricopt_lab.studies.paper_recipe.experiment import VERSION as RECIPE
-from metricopt_lab.studies.paper_recipe.ground import Ground, ground_of
+from metricopt_lab.studies.paper_recipe.ground import Ground, ground_of, sampling_of
 
 FACTORS = (1, 3, 10, 30)
 """By which the rate that `paper/rates.py` finds is multiplied."""
@@ -46,7 +45,7 @@ class PaperRates(ScaledExperiment[Ground]):
     def cells(self) -> list[ScaledCell]:
         """The rate that is found before larger ones."""
         return [
-            ScaledCell(self.settings.scale, data, _sampling(data), seed, METRIC.get(data, "mcr"), f"x{factor}")
+            ScaledCell(self.settings.scale, data, sampling_of(data), seed, METRIC.get(data, "mcr"), f"x{factor}")
             for data in self.data()
             for seed in range(self.settings.seeds)
             for factor in FACTORS
@@ -110,7 +109,3 @@ def _travelled(ground: Ground, tasks: int) -> Record:
     unit = float(first.norm(dim=1).mean())
     moved, ended = (last - first).norm(dim=1).mean(), last.norm(dim=1).mean()
     return {"path_moved": float(moved) / unit, "path_ended": float(ended) / unit}
-
-
-def _sampling(data: str) -> Sampling:
-    return "plain" if data in NETWORKS else "balanced"

@@ -8,19 +8,21 @@ from typing import final
 
 import torch
 
-from metricopt.data.sampling import Sampling
 from metricopt.metrics import METRICS
 from metricopt_lab.cells import EXPERIMENTS, Record, ScaledCell, ScaledExperiment
 from metricopt_lab.data.cifar10 import FINGERPRINT
 from metricopt_lab.markdown import heading, spread, table
 from metricopt_lab.problems.cifar import NETWORKS, cifar
 from metricopt_lab.problems.tabular_scales import SCALES, fingerprint, problem_at
-from metricopt_lab.rivals.published import PUBLISHED
+from metricopt_lab.rivals.published import PUBLISHED, rival_of
 from metricopt_lab.rivals.published.lesson import Pace
-from metricopt_lab.rivals.published.paces import USUAL, row_of
+from metricopt_lab.rivals.published.paces import USUAL
 from metricopt_lab.studies.paper_rates import UNREPORTED
+from metricopt_lab.studies.paper_recipe.ground import sampling_of
 from metricopt_lab.tables.cifar.methods import ADVANCED, OF_THE_PAPER, budget_of, on_both
 from metricopt_lab.tables.cifar.methods import Bench as CifarBench
+from metricopt_lab.tables.cifar.table import LOSSES_VERSION as IMAGE_LOSSES
+from metricopt_lab.tables.table3.experiment import LOSSES_VERSION as TABLE_LOSSES
 from metricopt_lab.tables.table3.methods import METHODS
 from metricopt_lab.tables.table3.methods import Bench as TableBench
 
@@ -33,8 +35,14 @@ FURTHER = {("small_convnet", "moew_weights"): (125.0,)}
 LENGTHS = (1, 4)
 """By which the usual number of steps is multiplied."""
 
+WHOLE_NETWORK = ("lovasz", "cost_sensitive")
+"""Losses of Table 3, which train all weights."""
+
 MEASURES = ("mcr", "f1")
 """What is asked for on tables."""
+
+METRICS_OF = {"small_convnet": ("aucpr",), "resnet32": ("mcr",)}
+"""And with a network of CIFAR-10."""
 
 VERSION = 1
 """To be bumped by hand with any change of the study; that of a rival counts beside it."""
@@ -65,13 +73,13 @@ class RivalPaces(ScaledExperiment[CifarBench | TableBench]):
         """Every pace of every row of a data set's table, short trainings before long ones."""
         scale, quick = self.settings.scale, self.settings.scale == "smoke"
         return [
-            ScaledCell(scale, data, _sampling(data), seed, metric, f"{row}@{pace.steps}x{pace.lr:g}")
+            ScaledCell(scale, data, sampling_of(data), seed, metric, f"{row}@{pace.steps}x{pace.lr:g}")
             for data in self.data()
             for seed in range(self.settings.seeds)
             for length in LENGTHS
             for row in rows_of(data)
             for pace in paces(data, row, length, quick=quick)
-            for metric in _metrics(data)
+            for metric in METRICS_OF.get(data, MEASURES)
         ]
 
     def ground(self, first: ScaledCell) -> CifarBench | TableBench:
@@ -94,9 +102,10 @@ class RivalPaces(ScaledExperiment[CifarBench | TableBench]):
         return {**told, **found, "seconds": time.perf_counter() - began}
 
     def version_of(self, method: str) -> int:
-        """That of the study and of the rival."""
-        rival = row_of(_parted(method)[0])
-        return 100 * VERSION + (PUBLISHED[rival].version if rival in PUBLISHED else 1)
+        """That of the study and of the rival or, as in its table, of the loss."""
+        rival = rival_of(_parted(method)[0])
+        losses = TABLE_LOSSES if rival in WHOLE_NETWORK else IMAGE_LOSSES
+        return 100 * VERSION + (PUBLISHED[rival].version if rival in PUBLISHED else losses)
 
     @property
     def pictures(self) -> tuple[str, ...]:
@@ -134,15 +143,15 @@ def rows_of(data: str) -> list[str]:
     """
     if data in NETWORKS:
         return [*OF_THE_PAPER, *on_both(ADVANCED[data])]
-    return [*on_both(["sl"]), "lovasz", "cost_sensitive"]
+    return [*on_both(["sl"]), *WHOLE_NETWORK]
 
 
 def paces(data: str, row: str, length: int, *, quick: bool = False) -> list[Pace]:
     """Those of a length that are tried; the usual one alone if it is to be quick."""
-    usual = USUAL[row_of(row)]
+    usual = USUAL[rival_of(row)]
     if length > 1 and (quick or data == "resnet32"):
         return []
-    tried = [*FACTORS, *FURTHER.get((data, row), ())] if row_of(row) in PUBLISHED else LOSS_FACTORS
+    tried = [*FACTORS, *FURTHER.get((data, row), ())] if rival_of(row) in PUBLISHED else LOSS_FACTORS
     factors = (1.0,) if quick else tried
     return [replace(usual, steps=length * usual.steps, lr=factor * usual.lr) for factor in factors]
 
@@ -158,7 +167,7 @@ def best_paces(records: Sequence[Record]) -> dict[str, tuple[int, float]]:
     best = {}
     for row in dict.fromkeys(record["row"] for record in records):
         gains = _gains([record for record in records if record["row"] == row])
-        own = USUAL[row_of(row)].steps, USUAL[row_of(row)].lr
+        own = USUAL[rival_of(row)].steps, USUAL[rival_of(row)].lr
         best[row] = max(gains, key=lambda pace: (mean(gains[pace]), pace == own))
     return best
 
@@ -205,12 +214,4 @@ def _parted(method: str) -> tuple[str, Pace]:
     """The row of a table that a method is, and its pace."""
     row, _, words = method.partition("@")
     steps, _, lr = words.partition("x")
-    return row, Pace(int(steps), float(lr), USUAL[row_of(row)].cosine)
-
-
-def _metrics(data: str) -> tuple[str, ...]:
-    return {"small_convnet": ("aucpr",), "resnet32": ("mcr",)}.get(data, MEASURES)
-
-
-def _sampling(data: str) -> Sampling:
-    return "plain" if data in NETWORKS else "balanced"
+    return row, Pace(int(steps), float(lr), USUAL[rival_of(row)].cosine)

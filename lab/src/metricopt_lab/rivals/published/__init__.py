@@ -9,9 +9,9 @@ Every module of this package is imported, so that a new rival is one new file wi
 import importlib
 import pkgutil
 
-from metricopt_lab.rivals.published.named import PUBLISHED, published
+from metricopt_lab.rivals.published.named import PUBLISHED, published, rival_of
 
-__all__ = ["PUBLISHED", "published"]
+__all__ = ["PUBLISHED", "published", "rival_of"]
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")

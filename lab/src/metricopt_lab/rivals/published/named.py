@@ -2,7 +2,8 @@
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 from metricopt.core.records import Outcome
@@ -30,9 +31,23 @@ class Published(Baseline):
 
     run: PacedRival  # pyright: ignore[reportIncompatibleVariableOverride]
 
+    def at(self, pace: Pace | None) -> Baseline:
+        """The rival at a pace; at its own if there is none."""
+        return replace(self, run=partial(self.run, pace=pace))
+
 
 PUBLISHED: Registry[Published] = Registry("published rival")
 """The rivals by name."""
+
+
+def rival_of(row: str) -> str:
+    """The rival, or loss, of a table's row: those on weights have a suffix.
+
+    Example:
+        >>> rival_of("moew_weights")
+        'moew'
+    """
+    return row.removesuffix("_weights")
 
 
 def published(name: str, *, needs_labels: bool = False, version: int = 1) -> Callable[[PacedRival], PacedRival]:

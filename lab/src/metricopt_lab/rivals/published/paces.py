@@ -10,6 +10,7 @@ from types import MappingProxyType
 from metricopt_lab.rivals.descent import LR, STEPS
 from metricopt_lab.rivals.published import ala, moew, rambo, setwise
 from metricopt_lab.rivals.published.lesson import Pace
+from metricopt_lab.rivals.published.named import rival_of
 
 LOSS = Pace(steps=STEPS, lr=LR)
 """Of losses on phi or on some weights."""
@@ -61,16 +62,6 @@ TUNED: Mapping[str, Mapping[str, tuple[int, float]]] = MappingProxyType(
 """Steps and rate by data set and row, where others than its own were the best."""
 
 
-def row_of(row: str) -> str:
-    """The rival or loss of a table's row.
-
-    Example:
-        >>> row_of("moew_weights")
-        'moew'
-    """
-    return row.removesuffix("_weights")
-
-
 def paces_of(data: str) -> dict[str, Pace]:
     """The paces of the rows on a data set that are not their own.
 
@@ -79,7 +70,7 @@ def paces_of(data: str) -> dict[str, Pace]:
         {}
     """
     tuned = TUNED.get(data, {})
-    return {row: replace(USUAL[row_of(row)], steps=steps, lr=lr) for row, (steps, lr) in tuned.items()}
+    return {row: replace(USUAL[rival_of(row)], steps=steps, lr=lr) for row, (steps, lr) in tuned.items()}
 
 
 def told(data: str, row: str) -> dict[str, str]:

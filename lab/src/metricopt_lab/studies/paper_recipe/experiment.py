@@ -17,7 +17,7 @@ from metricopt_lab.data.cifar10 import FINGERPRINT
 from metricopt_lab.problems.cifar import NETWORKS
 from metricopt_lab.problems.problem import Part
 from metricopt_lab.problems.tabular_scales import SCALES, fingerprint
-from metricopt_lab.studies.paper_recipe.ground import Ground, ground_of
+from metricopt_lab.studies.paper_recipe.ground import Ground, ground_of, sampling_of
 from metricopt_lab.studies.paper_recipe.plot import draw_recipe
 from metricopt_lab.studies.paper_recipe.text import recipe_text
 
@@ -57,7 +57,7 @@ class PaperRecipe(ScaledExperiment[Ground]):
         """Few tasks before many."""
         scale = self.settings.scale
         return [
-            ScaledCell(scale, data, "plain" if data in NETWORKS else "balanced", seed, METRIC.get(data, "mcr"), method)
+            ScaledCell(scale, data, sampling_of(data), seed, METRIC.get(data, "mcr"), method)
             for data in self.data()
             for seed in range(self.settings.seeds)
             for method in (f"{variant}-{tasks}" for tasks in TASKS[scale] for variant in VARIANTS)

@@ -8,6 +8,7 @@ import torch
 from metricopt.adapters import DynamicBias, FiLM
 from metricopt.core.records import Trajectory
 from metricopt.core.seeding import derived_seed
+from metricopt.data.sampling import Sampling
 from metricopt.metrics import mcr
 from metricopt.paper.settings import PAPER, Stages
 from metricopt.paper.stages import collect_paths, joined_paths, settled
@@ -49,6 +50,16 @@ class Ground:
         return joined_paths(self._known).rows(torch.arange(tasks))
 
 
+def sampling_of(data: str) -> Sampling:
+    """How mini-batches are drawn: class-balanced from tables, as in the paper.
+
+    Example:
+        >>> sampling_of("a9a"), sampling_of("resnet32")
+        ('balanced', 'plain')
+    """
+    return "plain" if data in NETWORKS else "balanced"
+
+
 def ground_of(scale: str, data: str, *, seed: int) -> Ground:
     """The paper's problem on a data set: dynamic biases of d = 16 for tables, FiLM of d = 128 for images.
 
@@ -58,7 +69,7 @@ def ground_of(scale: str, data: str, *, seed: int) -> Ground:
         (16, torch.Size([3, 50, 16]))
     """
     if data not in NETWORKS:
-        problem = problem_at(scale, data, mcr(), sampling="balanced", seed=seed)
+        problem = problem_at(scale, data, mcr(), sampling=sampling_of(data), seed=seed)
         return Ground(replace(problem, adapter=DynamicBias(dim=16)), PAPER.once if scale == "smoke" else PAPER)
     size = CIFAR_SCALES[scale]
     problem = cifar(data, scale=scale, seed=seed, adapter=FiLM(dim=size.dim, layers=size.layers[data]))

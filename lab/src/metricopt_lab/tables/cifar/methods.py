@@ -215,10 +215,10 @@ class Bench:
             "optimize": self.optimize,
         }
 
-    def rival(self, rival: Baseline, *, loss: Loss = cross_entropy, weights: bool = False) -> Proposal:
+    def rival(self, rival: Baseline, *, weights: bool = False) -> Proposal:
         """A registered rival on phi or on weights."""
         where = self.weights if weights else self.problem
-        oracle = where.oracle(queries=self.budget.queries, loss=loss, labels_visible=rival.needs_labels)
+        oracle = where.oracle(queries=self.budget.queries, loss=cross_entropy, labels_visible=rival.needs_labels)
         outcome = rival.run(oracle, queries=self.budget.queries, seed=self.seed)
         return Proposal(outcome.phi, oracle.ledger.used, where=where)
 
@@ -233,8 +233,7 @@ class Bench:
     def published(self, row: str) -> Proposal:
         """A rival of the paper's own tables, at its pace."""
         name, weights = OF_THE_PAPER[row]
-        rival = PUBLISHED[name]
-        return self.rival(replace(rival, run=partial(rival.run, pace=self.paces.get(row))), weights=weights)
+        return self.rival(PUBLISHED[name].at(self.paces.get(row)), weights=weights)
 
     def bias_temperature(self) -> Proposal:
         """A logit bias for each class and one temperature, by coordinate search with shrinking offsets."""

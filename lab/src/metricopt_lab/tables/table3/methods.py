@@ -20,7 +20,7 @@ from metricopt.paper.preset import PaperPreset
 from metricopt.task.base import Loss
 from metricopt_lab.problems import Problem, pretrain
 from metricopt_lab.rivals import BASELINES
-from metricopt_lab.rivals.published import PUBLISHED
+from metricopt_lab.rivals.published import PUBLISHED, rival_of
 from metricopt_lab.rivals.published.lesson import Pace
 from metricopt_lab.rivals.published.paces import WHOLE
 
@@ -146,8 +146,8 @@ def _published(bench: Bench, metric: Metric, *, name: str) -> Proposal:
     """A rival of the paper's own table on phi or, by its suffix, on all weights."""
     where = bench.weights if name.endswith("_weights") else bench.problem
     oracle = where.oracle(queries=bench.queries, metric=metric)
-    rival = PUBLISHED[name.removesuffix("_weights")]
-    outcome = rival.run(oracle, queries=bench.queries, seed=where.seed, pace=bench.paces.get(name))
+    rival = PUBLISHED[rival_of(name)].at(bench.paces.get(name))
+    outcome = rival.run(oracle, queries=bench.queries, seed=where.seed)
     return Proposal(partial(_of_phi, where.model, outcome.phi), oracle.ledger.used)
 
 
